@@ -1,0 +1,99 @@
+# gg: build, test, install.   make deps · make · make demo · make check · make san · make bench
+#
+# Lists come from the folders: a new file in lib/op or tools/gg-opt/pass is found, compiled and
+# registered without touching anything else.
+
+B       ?= build
+CC      ?= cc
+PREFIX  ?= /usr/local
+VERSION := 0.1.0
+
+WARN    := -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-unused-parameter
+OPT     ?= -O2 -g
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS  += -std=c11 -D_GNU_SOURCE $(WARN) $(OPT) $(if $(SAN),$(SANFLAGS)) -fPIC -I$(B) -Ilib -MMD -MP
+LDFLAGS += $(if $(SAN),$(SANFLAGS))
+# msgpack-c is linked statically, so that the tools run where only libc is.
+LIBS    := -l:libmsgpackc.a -lm -ldl -lpthread
+
+OPS     := $(sort $(wildcard lib/op/*.c))
+PASSES  := $(sort $(wildcard tools/gg-opt/pass/*.c))
+LIBSRC  := $(sort $(wildcard lib/*.c lib/target/*.c)) $(OPS)
+LIBOBJ  := $(LIBSRC:%.c=$(B)/%.o)
+CPUSRC  := $(sort $(wildcard lib/cpu/*.c))
+CPUOBJ  := $(CPUSRC:%.c=$(B)/%.o)
+TOOLS   := $(sort $(notdir $(wildcard tools/gg-*)))
+BIN     := $(TOOLS:%=$(B)/bin/%)
+UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/*.c)))
+ONNX    := $(B)/onnx.pb
+
+# ---- what is missing, said once ------------------------------------------------------------
+need     = $(if $(wildcard $(1)),,$(2))
+MISSING := $(call need,/usr/include/msgpack.h,libmsgpack-dev) $(call need,/usr/bin/nanopb_generator,nanopb) \
+           $(call need,/usr/include/nanopb/pb.h /usr/include/pb.h,libnanopb-dev) \
+           $(call need,/usr/include/oneapi/dnnl/dnnl.h,libdnnl-dev)
+NOBUILD := deps demo clean help
+ifneq ($(strip $(MISSING)),)
+ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
+$(error missing Debian packages: $(strip $(MISSING)) -- run 'make deps' first)
+endif
+endif
+
+.PHONY: all deps demo check install clean san bench help format
+.DELETE_ON_ERROR:
+all: $(BIN) $(if $(CPUSRC),$(B)/lib/gg-cpu.so)
+
+# ---- generated lists: rewritten only when the folder changed ---------------------------------
+list = $(foreach f,$(1),X($(basename $(notdir $(f)))))
+define lists
+$(shell mkdir -p $(B); for p in "ops $(call list,$(OPS))" "passes $(call list,$(PASSES))"; do \
+	set -- $$p; f=$(B)/$$1.inc; shift; printf '%s\n' "$$@" >$$f.new; \
+	if cmp -s $$f.new $$f; then rm $$f.new; else mv $$f.new $$f; fi; done)
+endef
+ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
+$(lists)
+endif
+$(B)/lib/op.o: $(B)/ops.inc
+$(B)/tools/gg-opt/main.o: $(B)/passes.inc
+
+# ---- ONNX decoder ------------------------------------------------------------------------------
+$(ONNX).c $(ONNX).h &: tools/gg-parse/onnx.proto tools/gg-parse/onnx.options
+	@mkdir -p $(B)/pb && cp $^ $(B)/pb/ && cd $(B)/pb && nanopb_generator -q -I . -D . onnx.proto
+	@mv $(B)/pb/onnx.pb.h $(ONNX).h && sed 's|"onnx.pb.h"|"onnx.pb.h"|' $(B)/pb/onnx.pb.c >$(ONNX).c
+$(ONNX).o: $(ONNX).c
+	$(CC) $(CFLAGS) -Wno-error -I/usr/include/nanopb -c -o $@ $<
+$(B)/tools/gg-parse/%.o: CFLAGS += -I/usr/include/nanopb
+$(patsubst %.c,$(B)/%.o,$(wildcard tools/gg-parse/*.c)): $(ONNX).h
+
+# ---- objects, library, tools ---------------------------------------------------------------------
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -DGG_VERSION='"$(VERSION)"' -c -o $@ $<
+
+$(B)/lib/libgg.a: $(LIBOBJ) $(B)/ops.inc
+	@mkdir -p $(@D) && rm -f $@
+	ar rcs $@ $(LIBOBJ)
+
+toolobj = $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/$(1)/*.c tools/$(1)/*/*.c)))
+# Plugins and backends resolve libgg's symbols in the tool: all of libgg goes in.
+define tool
+$(B)/bin/$(1): $(call toolobj,$(1)) $(B)/lib/libgg.a $(if $(filter gg-parse,$(1)),$(ONNX).o)
+	@mkdir -p $$(@D)
+	$$(CC) $$(LDFLAGS) -rdynamic -o $$@ $(call toolobj,$(1)) $(if $(filter gg-parse,$(1)),$(ONNX).o) \
+	  -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $$(LIBS) $(if $(filter gg-parse,$(1)),-lprotobuf-nanopb)
+endef
+$(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
+
+$(B)/lib/cpu/%.o: CFLAGS += -fopenmp -O3
+$(B)/lib/gg-cpu.so: $(CPUOBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -fopenmp -o $@ $(CPUOBJ) -ldnnl -lm
+
+$(B)/tests/%: tests/unit/%.c $(B)/lib/libgg.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+
+clean:
+	rm -rf build build-san
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

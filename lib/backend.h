@@ -1,0 +1,58 @@
+/* Backends: shared objects with kernels, loaded on demand (gg-cpu.so, gg-cuda.so).
+ *
+ * What a kernel claims stands in a host-only table (target.h), so that gg-select needs no
+ * backend. What it does stands in the backend. The two meet by the kernel's name: a row without
+ * a kernel does not link, because the backend's own list is made from the same rows. */
+#ifndef GG_BACKEND_H
+#define GG_BACKEND_H
+
+#include "op.h"
+
+#define GG_BACKEND_ABI 1
+
+/* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
+typedef struct gg_call {
+	gg_diag *d;
+	const gg_node *node;        /* the first node covered */
+	const gg_node *const *cover; /* all of them, in order; cover[0] == node */
+	int ncover;
+	int nin, nout;              /* of the covered run: outer inputs, values that live on */
+	gg_value *const *in_value, *const *out_value; /* which values in[] and out[] are */
+	gg_tensor *in, *out;        /* shapes at prepare; data too at run. Constants: data at prepare */
+	const uint8_t *in_layout, *out_layout; /* gg_layout */
+	const bool *in_const;       /* contents never change: reorder once, at prepare */
+	uint64_t seed;
+	size_t workspace;           /* set by prepare: bytes wanted at run */
+	void *scratch;              /* that many bytes, 64-aligned */
+	void *state;                /* the kernel's own */
+} gg_call;
+
+typedef struct gg_kernel {
+	const char *name;
+	bool (*prepare)(gg_call *c); /* may be NULL */
+	bool (*run)(gg_call *c);
+	void (*release)(gg_call *c); /* may be NULL */
+} gg_kernel;
+
+typedef struct gg_backend {
+	uint32_t abi;
+	uint32_t size; /* of this struct */
+	const char *name;
+	bool (*open)(gg_diag *d, int threads); /* once, before anything else */
+	const char *(*version)(void);
+	const gg_kernel *const *kernels;
+	int nkernels;
+	/* How many nodes from n on (in execution order, by n->next) one call should cover, at least 1;
+	 * they must all have this backend's kernels. May be NULL. */
+	int (*cover)(const gg_node *n);
+	bool (*convert)(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout to); /* layouts */
+} gg_backend;
+
+typedef const gg_backend *gg_backend_query_fn(uint32_t abi); /* exported as "gg_backend_query" */
+
+/* Loads lib/gg-NAME.so beside the tool; NULL: reported, GG_MACHINE. Loaded once. */
+const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads);
+const gg_kernel *gg_backend_kernel(const gg_backend *b, const char *name);
+int gg_threads(void); /* GG_NUM_THREADS, else the CPUs this process may run on */
+
+#endif

@@ -1,0 +1,33 @@
+/* The executor: runs a selected, built model on tensors.
+ *
+ * For each new set of input shapes it binds the symbols, infers all shapes it can, plans memory
+ * (plan.h) and prepares kernels once; the last few such plans are kept. Values whose size depends
+ * on data get a buffer when their kernel has run. A body has an executor of its own, whose arena
+ * is reused each trip. State (params named by the graph's state list) is updated at the end of
+ * each run, after every reader of the old value. */
+#ifndef GG_EXEC_H
+#define GG_EXEC_H
+
+#include "backend.h"
+#include "plan.h"
+
+typedef struct gg_exec gg_exec;
+typedef struct gg_exec_options {
+	int threads;    /* 0: gg_threads() */
+	uint64_t seed;
+	bool poison;    /* fill unwritten and freed buffers with NaN patterns */
+	bool check_finite;
+	bool no_reuse;
+} gg_exec_options;
+gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o); /* NULL: reported */
+void gg_exec_free(gg_exec *x);
+/* in[i] belongs to main->in[i]. A param may be overridden by gg_exec_set_param. Outputs point
+ * into the executor and hold until the next run. */
+bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out);
+bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t); /* copied */
+bool gg_exec_get_param(gg_exec *x, gg_value *param, gg_tensor *out);
+/* A value of the main graph after a run, for --print of an inner value; keep it first. */
+bool gg_exec_keep(gg_exec *x, gg_value *v);
+bool gg_exec_value(gg_exec *x, gg_value *v, gg_tensor *out);
+
+#endif

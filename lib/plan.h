@@ -1,0 +1,34 @@
+/* The memory plan: where each value lies in its graph's arena.
+ *
+ * Every TEMP value with a known size gets mem_off and mem_len, unless it is an alias: a view
+ * (GG_VIEW ops), an in-place result (GG_INPLACE), or state that overwrites its parameter; then
+ * value->alias is the value whose buffer it shares. Params, consts and graph inputs have
+ * buffers of their own. Graph outputs are planned like temps, and live to the end. Values whose
+ * size is not known are left out (mem_len -1): the executor gives them a buffer when it knows.
+ * Bodies are planned each for itself. */
+#ifndef GG_PLAN_H
+#define GG_PLAN_H
+
+#include "op.h"
+
+#define GG_ALIGN 64
+
+typedef struct gg_plan_options {
+	bool no_reuse;   /* every value its own place */
+	bool no_inplace;
+	/* Concrete shape of a value, where the executor knows more than the graph; NULL: v->shape. */
+	const gg_shape *(*shape)(const gg_value *v, void *arg);
+	void *arg;
+} gg_plan_options;
+typedef struct gg_plan {
+	int64_t arena;  /* bytes needed */
+	int64_t bound;  /* the largest sum of live, aligned sizes over all points: no plan is smaller */
+	int64_t total;  /* bytes without any reuse */
+	size_t planned, unplanned, aliased;
+} gg_plan;
+bool gg_plan_graph(gg_diag *d, gg_graph *g, const gg_plan_options *o, gg_plan *out);
+/* Bytes of a value in its layout (blocked layouts pad the channels); -1 when not known. */
+int64_t gg_value_bytes(const gg_value *v, const gg_shape *s);
+gg_value *gg_storage(gg_value *v); /* follows alias to the value that owns the buffer */
+
+#endif
