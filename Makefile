@@ -22,16 +22,16 @@ LIBSRC  := $(sort $(wildcard lib/*.c lib/target/*.c)) $(OPS)
 LIBOBJ  := $(LIBSRC:%.c=$(B)/%.o)
 CPUSRC  := $(sort $(wildcard lib/cpu/*.c))
 CPUOBJ  := $(CPUSRC:%.c=$(B)/%.o)
-TOOLS   := $(sort $(notdir $(wildcard tools/gg-*)))
+TOOLS   := $(sort $(patsubst tools/%/main.c,%,$(wildcard tools/gg-*/main.c)))
 BIN     := $(TOOLS:%=$(B)/bin/%)
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/*.c)))
 ONNX    := $(B)/onnx.pb
 
 # ---- what is missing, said once ------------------------------------------------------------
 need     = $(if $(wildcard $(1)),,$(2))
-MISSING := $(call need,/usr/include/msgpack.h,libmsgpack-dev) $(call need,/usr/bin/nanopb_generator,nanopb) \
-           $(call need,/usr/include/nanopb/pb.h /usr/include/pb.h,libnanopb-dev) \
-           $(call need,/usr/include/oneapi/dnnl/dnnl.h,libdnnl-dev)
+MISSING := $(call need,/usr/include/msgpack.h,libmsgpack-dev) $(call need,/usr/bin/nanopb_generator*,nanopb) \
+           $(call need,/usr/include/pb.h /usr/include/nanopb/pb.h,libnanopb-dev) \
+           $(call need,/usr/include/dnnl.h,libdnnl-dev)
 NOBUILD := deps demo clean help
 ifneq ($(strip $(MISSING)),)
 ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
@@ -56,13 +56,15 @@ endif
 $(B)/lib/op.o: $(B)/ops.inc
 $(B)/tools/gg-opt/main.o: $(B)/passes.inc
 
-# ---- ONNX decoder ------------------------------------------------------------------------------
+# ---- ONNX decoder: generated next to the objects ---------------------------------------------
+NANOPB := $(firstword $(wildcard /usr/bin/nanopb_generator.py /usr/bin/nanopb_generator))
+PBINC  := $(addprefix -I,$(wildcard /usr/include/nanopb))
 $(ONNX).c $(ONNX).h &: tools/gg-parse/onnx.proto tools/gg-parse/onnx.options
-	@mkdir -p $(B)/pb && cp $^ $(B)/pb/ && cd $(B)/pb && nanopb_generator -q -I . -D . onnx.proto
-	@mv $(B)/pb/onnx.pb.h $(ONNX).h && sed 's|"onnx.pb.h"|"onnx.pb.h"|' $(B)/pb/onnx.pb.c >$(ONNX).c
+	@mkdir -p $(B)
+	cd tools/gg-parse && $(NANOPB) -q -D $(abspath $(B)) onnx.proto
 $(ONNX).o: $(ONNX).c
-	$(CC) $(CFLAGS) -Wno-error -I/usr/include/nanopb -c -o $@ $<
-$(B)/tools/gg-parse/%.o: CFLAGS += -I/usr/include/nanopb
+	$(CC) $(CFLAGS) $(PBINC) -c -o $@ $<
+$(B)/tools/gg-parse/%.o: CFLAGS += $(PBINC)
 $(patsubst %.c,$(B)/%.o,$(wildcard tools/gg-parse/*.c)): $(ONNX).h
 
 # ---- objects, library, tools ---------------------------------------------------------------------
