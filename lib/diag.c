@@ -1,0 +1,83 @@
+#include "op.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One write for one line, so that the stages of a pipe do not mix theirs. Control characters in
+ * names would make two lines of one: they are shown as '?'. */
+static void line(const gg_diag *d, const char *prefix, const char *fmt, va_list ap)
+{
+	gg_buf b = {0};
+	if (d->tool)
+		gg_buf_printf(&b, "%s: ", d->tool);
+	if (d->where)
+		gg_buf_printf(&b, "%s: ", d->where);
+	gg_buf_str(&b, prefix);
+	gg_buf_vprintf(&b, fmt, ap);
+	for (size_t i = 0; i < b.len; i++)
+		if ((unsigned char)b.p[i] < ' ' || b.p[i] == 127)
+			b.p[i] = '?';
+	gg_buf_str(&b, "\n");
+	fwrite(b.p, 1, b.len, stderr);
+	gg_buf_fini(&b);
+}
+
+static void report(gg_diag *d, gg_status s, const char *prefix, const char *fmt, va_list ap)
+{
+	if (!d->errors++)
+		d->status = s;
+	if (!d->silent)
+		line(d, prefix, fmt, ap);
+}
+
+bool gg_error(gg_diag *d, gg_status s, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	report(d, s, "", fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+bool gg_node_error(gg_diag *d, gg_status s, const gg_node *n, const char *fmt, ...)
+{
+	va_list ap;
+	gg_buf b = {0};
+	gg_buf_printf(&b, "node '%s' (%s): ", gg_node_name(n), n->op->name);
+	va_start(ap, fmt);
+	report(d, s, b.p, fmt, ap);
+	va_end(ap);
+	gg_buf_fini(&b);
+	return false;
+}
+
+void gg_note(gg_diag *d, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (!d->quiet && !d->silent)
+		line(d, "note: ", fmt, ap);
+	va_end(ap);
+}
+
+void gg_verbose(gg_diag *d, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (d->verbose && !d->silent)
+		line(d, "", fmt, ap);
+	va_end(ap);
+}
+
+void gg_bug_at(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+	fprintf(stderr, "%s: bug in gg at %s:%d: ", program_invocation_short_name, file, line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	abort();
+}
