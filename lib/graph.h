@@ -46,6 +46,8 @@ typedef struct gg_data {
 	double a, b; /* normal: mean, std; uniform: lo, hi */
 	/* The bytes in memory form once someone asked for them: see gg_value_tensor. */
 	void *loaded;
+	bool owned; /* loaded is a malloc block of its own */
+	struct gg_data *next_loaded;
 } gg_data;
 
 typedef enum gg_attr_type {
@@ -131,7 +133,7 @@ struct gg_node {
 	gg_attr *attr;
 	int nattr;
 	gg_node **after; /* control predecessors */
-	int nafter;
+	int nafter, nfollow; /* nfollow: how many nodes name this one in their `after` */
 	const char **loc; /* [0] source file, then source node names */
 	int nloc;
 	const char *kernel; /* row chosen by gg-select, or NULL */
@@ -159,7 +161,8 @@ struct gg_graph {
 	size_t nnodes;
 	gg_state **state;
 	size_t nstate, cap_state;
-	gg_map names; /* value name -> value */
+	gg_map names; /* interned value name -> value */
+	gg_graph *next_graph; /* of all graphs that the model ever made */
 };
 
 typedef struct gg_step { const char **word; int n; } gg_step; /* one history entry: tool, version, options */
@@ -177,6 +180,8 @@ struct gg_model {
 	gg_extra *records; /* unknown records, written before the graph record */
 	gg_extra *blobs;   /* ["plan"...] and ["blob"...] records of gg-build */
 	struct gg_mapping *maps; /* mapped weight files */
+	gg_data *loaded;
+	gg_graph *graphs;
 };
 
 gg_model *gg_model_new(const char *name);
@@ -191,7 +196,8 @@ gg_value *gg_add_tensor(gg_graph *g, const char *base, const gg_tensor *t);
 void gg_add_output(gg_graph *g, gg_value *v);
 void gg_set_output(gg_graph *g, size_t i, gg_value *v);
 void gg_add_state(gg_graph *g, gg_value *param, gg_value *final);
-void gg_remove_const(gg_value *v); /* must be unused */
+void gg_remove_const(gg_value *v); /* must be unused; walks the list: many at once: */
+size_t gg_sweep_consts(gg_graph *g); /* removes every param and const that nobody reads; how many */
 void gg_remove_input(gg_graph *g, size_t i); /* must be unused */
 
 /* A node before `before` (NULL: at the end). Inputs may be NULL. Outputs are made with the
@@ -208,6 +214,9 @@ void gg_add_after(gg_node *n, gg_node *pred);
 /* The rest of the graph keeps the interface name: `to` takes over from's name when `from` is a
  * graph output, so declared output names survive. */
 void gg_replace_value(gg_value *from, gg_value *to);
+/* False when that would lose a declared name: `from` is an output of the main graph and `to` is
+ * an output too, or an input or constant, which have names of their own to keep. */
+bool gg_can_replace(const gg_value *from, const gg_value *to);
 void gg_rename(gg_value *v, const char *name);          /* must be free in the graph */
 void gg_merge_loc(gg_node *into, const gg_node *from);
 void gg_set_loc(gg_node *n, int nloc, const char *const *loc);
@@ -240,6 +249,7 @@ gg_dtype gg_get_dtype(const gg_node *n, const char *name);       /* GG_NONE like
 const gg_attr *gg_get_list(const gg_node *n, const char *name);  /* NULL likewise */
 bool gg_attr_eq(const gg_attr *a, const gg_attr *b);             /* bodies: structurally */
 gg_graph *gg_clone_body(const gg_graph *g, gg_model *m);
+bool gg_data_eq(const gg_data *a, const gg_data *b); /* same bytes as far as can be told without reading files */
 
 /* Bodies of a node, in attribute order: for (int i = 0; (b = gg_body(n, i)); i++) */
 gg_graph *gg_body(const gg_node *n, int i);
@@ -252,6 +262,7 @@ bool gg_data_bytes(gg_diag *d, gg_model *m, const gg_value *v, const void **out,
 /* A reference to `len` bytes of `file` (relative to base) with its size and time. Refuses paths
  * that leave the base unless m->allow_outside. `what` names the tensor in messages. */
 gg_data *gg_data_file(gg_diag *d, gg_model *m, const char *what, const char *file, int64_t off, int64_t len);
+void gg_unload(gg_model *m); /* unmaps files and frees what gg_value_tensor loaded */
 gg_data *gg_data_inline(gg_model *m, const void *bytes, int64_t len); /* copied */
 gg_data *gg_data_fill(gg_model *m, gg_fill f, uint64_t seed, double a, double b);
 

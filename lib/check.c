@@ -1,0 +1,248 @@
+/* The structural check: everything a pass may take for granted, in one linear walk.
+ *
+ * A value is marked when it is defined, a node when it was passed; each walk has a mark of its
+ * own, so nothing needs to be cleared. */
+#include "op.h"
+#include <string.h>
+
+typedef struct check {
+	gg_diag *d;
+	const gg_graph *g;
+	uint64_t mark;
+	size_t uses; /* slots that read a value of this graph */
+} check;
+
+static uint64_t new_mark(void)
+{
+	static uint64_t last = 1ull << 32; /* away from the small marks that walks use */
+	return ++last;
+}
+
+static bool check_graph(gg_diag *d, const gg_graph *g, int depth);
+
+static bool bad(check *c, const char *fmt, const char *a, const char *b)
+{
+	return gg_error(c->d, GG_MALFORMED, fmt, a, b);
+}
+
+static bool define(check *c, gg_value *v)
+{
+	if (v->graph != c->g)
+		gg_bug("value '%s' is listed in a graph that it is not of", v->name);
+	if (gg_find_value((gg_graph *)c->g, v->name) != v || v->mark == c->mark)
+		return bad(c, "two values are named '%s'%s", v->name, "");
+	if (!*v->name || strlen(v->name) >= 1 << 16)
+		return bad(c, "a value's name is empty or too long%s%s", "", "");
+	if (v->shape.rank > GG_MAX_RANK)
+		return bad(c, "value '%s' has too many dims%s", v->name, "");
+	v->mark = c->mark;
+	return true;
+}
+
+static bool check_const(check *c, gg_value *v)
+{
+	int64_t bytes;
+	if (!define(c, v))
+		return false;
+	if (!v->data)
+		return bad(c, "constant '%s' has no data%s", v->name, "");
+	if (!v->dtype || !gg_shape_known(&v->shape) || !gg_size_of(v->dtype, &v->shape, &bytes))
+		return bad(c, "constant '%s' has no dtype or no size that memory could hold%s", v->name, "");
+	int64_t n = gg_shape_count(&v->shape);
+	if (v->dtype != GG_STRING && v->data->kind != GG_DATA_FILL &&
+	    (uint64_t)v->data->len != gg_packed_bytes(v->dtype, n)) {
+		gg_arena a = {0};
+		gg_error(c->d, GG_MALFORMED, "tensor '%s' has %lld bytes of data, but %s%s takes %zu",
+		         v->name, (long long)v->data->len, gg_dtype_name(v->dtype),
+		         gg_shape_str(&a, &v->shape), gg_packed_bytes(v->dtype, n));
+		gg_arena_fini(&a);
+		return false;
+	}
+	return true;
+}
+
+static bool check_attrs(check *c, const gg_node *n)
+{
+	for (int i = 0; i < n->nattr; i++) {
+		const gg_attr *a = &n->attr[i];
+		const gg_attr_spec *s = gg_op_attr(n->op, a->name);
+		if (!s)
+			return gg_node_error(c->d, GG_UNSUPPORTED, n, "it has no attribute '%s'", a->name);
+		if (s->type != a->type)
+			return gg_node_error(c->d, GG_MALFORMED, n, "attribute '%s' has the wrong type",
+			                     a->name);
+		for (int k = 0; k < i; k++)
+			if (n->attr[k].name == a->name)
+				return gg_node_error(c->d, GG_MALFORMED, n, "attribute '%s' is given twice",
+				                     a->name);
+		if (a->type == GG_ATTR_GRAPH && a->graph->owner != n)
+			gg_bug("body '%s' of node '%s' has another owner", a->name, gg_node_name(n));
+	}
+	for (const gg_attr_spec *s = n->op->attrs; s && s->name; s++)
+		if (s->required && !gg_find_attr(n, s->name))
+			return gg_node_error(c->d, GG_MALFORMED, n, "required attribute '%s' is missing",
+			                     s->name);
+	return true;
+}
+
+static bool check_count(check *c, const gg_node *n, const char *what, int have, int min, int max)
+{
+	if (have >= min && (max < 0 || have <= max))
+		return true;
+	const char *s = (have < min ? min : max) == 1 ? "" : "s";
+	return gg_node_error(c->d, GG_MALFORMED, n, "it has %d %s%s, %s %d expected", have, what,
+	                     have == 1 ? "" : s, have < min ? "at least" : "at most", have < min ? min : max);
+}
+
+static bool check_inputs(check *c, const gg_node *n)
+{
+	int nargs = gg_nargs(n);
+	if (!check_count(c, n, "input", nargs, n->op->min_in, n->op->max_in))
+		return false;
+	for (int i = 0; i < n->nin; i++) {
+		const gg_value *v = n->in[i].value;
+		if (!v) {
+			bool optional = i < nargs &&
+			                (i >= n->op->min_in || (i < 64 && n->op->optional >> i & 1));
+			if (!optional)
+				return gg_node_error(c->d, GG_MALFORMED, n, "input %d is missing", i);
+			continue;
+		}
+		c->uses++;
+		if (v->graph != c->g)
+			return gg_node_error(c->d, GG_MALFORMED, n, "input '%s' belongs to another graph",
+			                     v->name);
+		if (v->mark != c->mark)
+			return gg_node_error(c->d, GG_MALFORMED, n, "input '%s' is read before it is made",
+			                     v->name);
+	}
+	return true;
+}
+
+static bool check_bodies(check *c, const gg_node *n, int depth)
+{
+	const gg_graph *b;
+	int i = 0;
+	for (; (b = gg_body(n, i)); i++) {
+		if (b->nin < (size_t)n->ncap)
+			return gg_node_error(c->d, GG_MALFORMED, n,
+			                     "body %d has %zu inputs, but there are %d captures", i, b->nin,
+			                     n->ncap);
+		if (b->nstate)
+			return gg_node_error(c->d, GG_MALFORMED, n,
+			                     "body %d has state; only the outermost graph may", i);
+		if (!check_graph(c->d, b, depth + 1))
+			return false;
+	}
+	if (n->ncap && !i)
+		return gg_node_error(c->d, GG_MALFORMED, n, "it has captures but no body");
+	return true;
+}
+
+static bool check_outputs(check *c, const gg_node *n)
+{
+	if (!check_count(c, n, "output", n->nout, n->op->min_out, n->op->max_out))
+		return false;
+	for (int i = 0; i < n->nout; i++) {
+		gg_value *v = n->out[i];
+		if (!v)
+			continue;
+		if (v->producer != n || v->index != i || v->kind != GG_TEMP)
+			gg_bug("output %d of node '%s' does not point back", i, gg_node_name(n));
+		if (!define(c, v))
+			return false;
+	}
+	return true;
+}
+
+static bool check_node(check *c, gg_node *n, int depth)
+{
+	if (n->graph != c->g || (n->next && n->next->prev != n))
+		gg_bug("node '%s' is linked wrongly", gg_node_name(n));
+	for (int i = 0; i < n->nafter; i++)
+		if (n->after[i]->graph != c->g || n->after[i]->mark != c->mark)
+			return gg_node_error(c->d, GG_MALFORMED, n,
+			                     "it must run after '%s', which does not come before it",
+			                     gg_node_name(n->after[i]));
+	n->mark = c->mark;
+	return check_inputs(c, n) && check_attrs(c, n) && check_bodies(c, n, depth) && check_outputs(c, n);
+}
+
+static bool check_results(check *c)
+{
+	const gg_graph *g = c->g;
+	uint64_t seen = new_mark();
+	for (size_t i = 0; i < g->nout; i++) {
+		gg_value *v = g->out[i]->value;
+		c->uses++;
+		if (v->graph != g || (v->mark != c->mark && v->mark != seen))
+			return bad(c, "output '%s' is not made in the graph%s", v->name, "");
+		if (v->mark == seen && !g->owner)
+			return bad(c, "output '%s' is listed twice%s", v->name, "");
+		v->mark = seen;
+	}
+	for (size_t i = 0; i < g->nout; i++)
+		g->out[i]->value->mark = c->mark;
+	for (size_t i = 0; i < g->nstate; i++) {
+		const gg_value *p = g->state[i]->param, *f = g->state[i]->final.value;
+		c->uses++;
+		if (p->graph != g || p->kind != GG_PARAM)
+			return bad(c, "state '%s' is not a parameter%s", p->name, "");
+		if (f->graph != g || f->mark != c->mark || f->dtype != p->dtype)
+			return bad(c, "state '%s' cannot become '%s'", p->name, f->name);
+		for (size_t k = 0; k < i; k++)
+			if (g->state[k]->param == p)
+				return bad(c, "state '%s' is updated twice%s", p->name, "");
+	}
+	return true;
+}
+
+static size_t count_uses(const gg_value *v)
+{
+	size_t n = 0;
+	for (const gg_use *u = v->uses; u; u = u->next, n++)
+		if (u->value != v || *u->prev != u)
+			gg_bug("the readers of '%s' are linked wrongly", v->name);
+	if (n != (size_t)v->nuses)
+		gg_bug("value '%s' has %zu readers, counts %d", v->name, n, v->nuses);
+	return n;
+}
+
+static void check_use_lists(check *c)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < c->g->nin; i++)
+		n += count_uses(c->g->in[i]);
+	for (const gg_value *v = c->g->consts; v; v = v->next_const)
+		n += count_uses(v);
+	for (const gg_node *k = c->g->first; k; k = k->next)
+		for (int i = 0; i < k->nout; i++)
+			n += k->out[i] ? count_uses(k->out[i]) : 0;
+	if (n != c->uses)
+		gg_bug("graph has %zu readers in its lists, %zu in its slots", n, c->uses);
+}
+
+static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
+{
+	check c = {d, g, new_mark(), 0};
+	size_t nodes = 0;
+	if (depth > 64)
+		return bad(&c, "bodies are nested too deep%s%s", "", "");
+	for (size_t i = 0; i < g->nin; i++)
+		if (!define(&c, g->in[i]))
+			return false;
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		if (!check_const(&c, v))
+			return false;
+	for (gg_node *n = g->first; n; n = n->next, nodes++)
+		if (!check_node(&c, n, depth))
+			return false;
+	if (nodes != g->nnodes)
+		gg_bug("graph counts %zu nodes, has %zu", g->nnodes, nodes);
+	if (!check_results(&c))
+		return false;
+	check_use_lists(&c);
+	return true;
+}
+
+bool gg_check(gg_diag *d, const gg_model *m) { return check_graph(d, m->main, 0); }

@@ -1,0 +1,587 @@
+#include "op.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- model and graph -------------------------------------------------------------------- */
+gg_model *gg_model_new(const char *name)
+{
+	gg_model *m = gg_xcalloc(1, sizeof *m);
+	m->next_id = 1;
+	m->name = name ? gg_intern(name) : 0;
+	m->stage = "parse";
+	m->main = gg_graph_new(m, name);
+	return m;
+}
+
+void gg_model_free(gg_model *m)
+{
+	if (!m)
+		return;
+	for (gg_graph *g = m->graphs; g; g = g->next_graph)
+		gg_map_fini(&g->names);
+	gg_unload(m);
+	gg_arena_fini(&m->arena);
+	free(m);
+}
+
+void gg_model_history(gg_model *m, const char *tool, int nopt, const char *const *opt)
+{
+	m->history = gg_grow_in(&m->arena, m->history, m->nhistory, &m->cap_history, sizeof *m->history);
+	gg_step *s = &m->history[m->nhistory++];
+	s->n = nopt + 1;
+	s->word = gg_alloc_n(&m->arena, (size_t)s->n, sizeof *s->word);
+	s->word[0] = gg_intern(tool);
+	for (int i = 0; i < nopt; i++)
+		s->word[i + 1] = gg_intern(opt[i]);
+}
+
+gg_graph *gg_graph_new(gg_model *m, const char *name)
+{
+	gg_graph *g = gg_alloc(&m->arena, sizeof *g);
+	g->m = m;
+	g->name = name ? gg_intern(name) : 0;
+	g->consts_tail = &g->consts;
+	g->next_graph = m->graphs;
+	m->graphs = g;
+	return g;
+}
+
+/* ---- names ------------------------------------------------------------------------------ */
+static uint64_t name_key(const char *interned) { return (uint64_t)(uintptr_t)interned; }
+
+gg_value *gg_find_value(gg_graph *g, const char *name)
+{
+	return gg_map_get(&g->names, name_key(gg_intern(name)));
+}
+
+const char *gg_fresh_name(gg_graph *g, const char *base)
+{
+	const char *name = gg_intern(base);
+	for (unsigned i = 1; gg_map_get(&g->names, name_key(name)); i++) {
+		gg_buf b = {0};
+		gg_buf_printf(&b, "%s.%u", base, i);
+		name = gg_intern(b.p);
+		gg_buf_fini(&b);
+	}
+	return name;
+}
+
+void gg_rename(gg_value *v, const char *name)
+{
+	gg_map_put(&v->graph->names, name_key(v->name), 0);
+	v->name = gg_intern(name);
+	gg_map_put(&v->graph->names, name_key(v->name), v);
+}
+
+/* A duplicate keeps its name but not its place in the map: the structural check reports it. */
+static gg_value *new_value(gg_graph *g, gg_kind kind, const char *name)
+{
+	gg_value *v = gg_alloc(&g->m->arena, sizeof *v);
+	v->id = g->m->next_id++;
+	v->kind = (uint8_t)kind;
+	v->name = gg_intern(name);
+	v->graph = g;
+	v->shape = gg_shape_unknown;
+	v->mem_off = v->mem_len = -1;
+	if (!gg_map_get(&g->names, name_key(v->name)))
+		gg_map_put(&g->names, name_key(v->name), v);
+	return v;
+}
+
+/* ---- uses ------------------------------------------------------------------------------- */
+static void link_use(gg_use *u, gg_value *v)
+{
+	u->value = v;
+	if (!v)
+		return;
+	u->next = v->uses;
+	u->prev = &v->uses;
+	if (u->next)
+		u->next->prev = &u->next;
+	v->uses = u;
+	v->nuses++;
+}
+
+static void unlink_use(gg_use *u)
+{
+	if (!u->value)
+		return;
+	*u->prev = u->next;
+	if (u->next)
+		u->next->prev = u->prev;
+	u->value->nuses--;
+	u->value = 0;
+}
+
+static void set_use(gg_use *u, gg_value *v)
+{
+	unlink_use(u);
+	link_use(u, v);
+}
+
+/* After the array of uses moved in memory. */
+static void relink_uses(gg_use *u, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (!u[i].value)
+			continue;
+		*u[i].prev = &u[i];
+		if (u[i].next)
+			u[i].next->prev = &u[i].next;
+	}
+}
+
+bool gg_is_output(const gg_value *v)
+{
+	for (const gg_use *u = v->uses; u; u = u->next)
+		if (!u->node)
+			return true;
+	return false;
+}
+
+bool gg_one_use(const gg_value *v) { return v->nuses == 1 && v->uses->node; }
+
+void gg_replace_uses(gg_value *from, gg_value *to)
+{
+	if (from == to)
+		return;
+	while (from->uses)
+		set_use(from->uses, to);
+}
+
+static bool is_declared(const gg_value *v) { return !v->graph->owner && gg_is_output(v); }
+
+bool gg_can_replace(const gg_value *from, const gg_value *to)
+{
+	return !is_declared(from) || (to->kind == GG_TEMP && !gg_is_output(to));
+}
+
+void gg_replace_value(gg_value *from, gg_value *to)
+{
+	bool declared = is_declared(from);
+	gg_replace_uses(from, to);
+	if (!declared || to->kind != GG_TEMP)
+		return;
+	const char *name = from->name;
+	gg_rename(from, gg_fresh_name(from->graph, name));
+	gg_rename(to, name);
+}
+
+/* ---- inputs, constants, outputs, state ---------------------------------------------------- */
+gg_value *gg_add_input(gg_graph *g, const char *name, gg_dtype t, const gg_shape *s)
+{
+	gg_value *v = new_value(g, GG_INPUT, name);
+	v->dtype = (uint8_t)t;
+	v->shape = *s;
+	v->index = (int)g->nin;
+	g->in = gg_grow_in(&g->m->arena, g->in, g->nin, &g->cap_in, sizeof *g->in);
+	g->in[g->nin++] = v;
+	return v;
+}
+
+gg_value *gg_add_const(gg_graph *g, gg_kind k, const char *name, gg_dtype t, const gg_shape *s, gg_data *data)
+{
+	gg_value *v = new_value(g, k, name);
+	v->dtype = (uint8_t)t;
+	v->shape = *s;
+	v->data = data;
+	*g->consts_tail = v;
+	g->consts_tail = &v->next_const;
+	return v;
+}
+
+gg_value *gg_add_tensor(gg_graph *g, const char *base, const gg_tensor *t)
+{
+	int64_t n = gg_count(t), len = (int64_t)gg_packed_bytes(t->dtype, n);
+	gg_data *data = gg_data_inline(g->m, t->data, len);
+	if (gg_dtype_bits(t->dtype) == 4) {
+		unsigned char *packed = gg_alloc(&g->m->arena, (size_t)len);
+		const unsigned char *one = t->data;
+		for (int64_t i = 0; i < n; i++)
+			packed[i / 2] |= (unsigned char)((one[i] & 15) << (i % 2 * 4));
+		data->bytes = packed;
+	}
+	return gg_add_const(g, GG_CONST, gg_fresh_name(g, base), t->dtype, &t->shape, data);
+}
+
+void gg_add_output(gg_graph *g, gg_value *v)
+{
+	g->out = gg_grow_in(&g->m->arena, g->out, g->nout, &g->cap_out, sizeof *g->out);
+	gg_use *u = gg_alloc(&g->m->arena, sizeof *u);
+	link_use(u, v);
+	g->out[g->nout++] = u;
+}
+
+void gg_set_output(gg_graph *g, size_t i, gg_value *v) { set_use(g->out[i], v); }
+
+void gg_add_state(gg_graph *g, gg_value *param, gg_value *final)
+{
+	g->state = gg_grow_in(&g->m->arena, g->state, g->nstate, &g->cap_state, sizeof *g->state);
+	gg_state *s = gg_alloc(&g->m->arena, sizeof *s);
+	s->param = param;
+	link_use(&s->final, final);
+	g->state[g->nstate++] = s;
+}
+
+static void forget_name(gg_value *v)
+{
+	gg_map *names = &v->graph->names;
+	if (gg_map_get(names, name_key(v->name)) == v)
+		gg_map_put(names, name_key(v->name), 0);
+}
+
+void gg_remove_const(gg_value *v)
+{
+	if (v->uses)
+		gg_bug("constant '%s' is removed but has readers", v->name);
+	gg_graph *g = v->graph;
+	gg_value **at = &g->consts;
+	while (*at && *at != v)
+		at = &(*at)->next_const;
+	if (!*at)
+		gg_bug("constant '%s' is not in its graph", v->name);
+	*at = v->next_const;
+	if (!*at)
+		g->consts_tail = at;
+	forget_name(v);
+}
+
+size_t gg_sweep_consts(gg_graph *g)
+{
+	size_t removed = 0;
+	gg_value **at = &g->consts;
+	while (*at) {
+		gg_value *v = *at;
+		if (v->uses) {
+			at = &v->next_const;
+			continue;
+		}
+		*at = v->next_const;
+		forget_name(v);
+		removed++;
+	}
+	g->consts_tail = at;
+	return removed;
+}
+
+void gg_remove_input(gg_graph *g, size_t i)
+{
+	gg_value *v = g->in[i];
+	if (v->uses)
+		gg_bug("input '%s' is removed but has readers", v->name);
+	forget_name(v);
+	for (g->nin--; i < g->nin; i++) {
+		g->in[i] = g->in[i + 1];
+		g->in[i]->index = (int)i;
+	}
+}
+
+/* ---- nodes ------------------------------------------------------------------------------ */
+static void insert(gg_graph *g, gg_node *n, gg_node *before)
+{
+	n->next = before;
+	n->prev = before ? before->prev : g->last;
+	*(n->prev ? &n->prev->next : &g->first) = n;
+	*(before ? &before->prev : &g->last) = n;
+}
+
+static void detach(gg_node *n)
+{
+	gg_graph *g = n->graph;
+	*(n->prev ? &n->prev->next : &g->first) = n->next;
+	*(n->next ? &n->next->prev : &g->last) = n->prev;
+}
+
+gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
+                     const char *const *out)
+{
+	gg_arena *a = &g->m->arena;
+	gg_node *n = gg_alloc(a, sizeof *n);
+	n->op = op;
+	n->graph = g;
+	n->nin = nin;
+	n->in = gg_alloc_n(a, (size_t)nin, sizeof *n->in);
+	for (int i = 0; i < nin; i++) {
+		n->in[i].node = n;
+		link_use(&n->in[i], in[i]);
+	}
+	n->nout = nout;
+	n->out = gg_alloc_n(a, (size_t)nout, sizeof(gg_value *));
+	for (int i = 0; i < nout; i++) {
+		if (!out[i])
+			continue;
+		n->out[i] = new_value(g, GG_TEMP, out[i]);
+		n->out[i]->producer = n;
+		n->out[i]->index = i;
+	}
+	n->id = g->m->next_id++;
+	insert(g, n, before);
+	g->nnodes++;
+	return n;
+}
+
+/* Who waited for n waits for what n waited for. */
+static void hand_on_after(gg_node *n)
+{
+	for (gg_node *f = n->graph->first; f && n->nfollow; f = f->next) {
+		for (int i = 0; i < f->nafter; i++) {
+			if (f->after[i] != n)
+				continue;
+			f->after[i] = f->after[--f->nafter];
+			n->nfollow--;
+			for (int k = 0; k < n->nafter; k++)
+				gg_add_after(f, n->after[k]);
+			break;
+		}
+	}
+}
+
+void gg_remove_node(gg_node *n)
+{
+	for (int i = 0; i < n->nout; i++) {
+		if (!n->out[i])
+			continue;
+		if (n->out[i]->uses)
+			gg_bug("node '%s' is removed but its output '%s' has readers", gg_node_name(n),
+			       n->out[i]->name);
+		forget_name(n->out[i]);
+	}
+	hand_on_after(n);
+	for (int i = 0; i < n->nafter; i++)
+		n->after[i]->nfollow--;
+	for (int i = 0; i < n->nin; i++)
+		unlink_use(&n->in[i]);
+	detach(n);
+	n->graph->nnodes--;
+}
+
+void gg_move_before(gg_node *n, gg_node *before)
+{
+	if (n == before || n->next == before)
+		return;
+	detach(n);
+	insert(n->graph, n, before);
+}
+
+static void resize_inputs(gg_node *n, int nin)
+{
+	gg_use *in = gg_alloc_n(&n->graph->m->arena, (size_t)nin, sizeof *in);
+	if (n->nin)
+		memcpy(in, n->in, (size_t)(nin < n->nin ? nin : n->nin) * sizeof *in);
+	relink_uses(in, nin < n->nin ? nin : n->nin);
+	for (int i = n->nin; i < nin; i++)
+		in[i].node = n;
+	n->in = in;
+	n->nin = nin;
+}
+
+void gg_set_input(gg_node *n, int i, gg_value *v)
+{
+	if (i >= n->nin) {
+		if (n->ncap)
+			gg_bug("an argument added to node '%s' would come after its captures",
+			       gg_node_name(n));
+		resize_inputs(n, i + 1);
+	}
+	set_use(&n->in[i], v);
+}
+
+int gg_add_capture(gg_node *n, gg_value *v)
+{
+	resize_inputs(n, n->nin + 1);
+	n->ncap++;
+	link_use(&n->in[n->nin - 1], v);
+	gg_graph *b;
+	for (int i = 0; (b = gg_body(n, i)); i++) {
+		gg_value *in = gg_add_input(b, gg_fresh_name(b, v->name), v->dtype, &v->shape);
+		in->content = v->content;
+	}
+	return n->nin - 1;
+}
+
+void gg_remove_input_slot(gg_node *n, int i)
+{
+	int from_end = n->nin - i;
+	if (from_end <= n->ncap) {
+		gg_graph *b;
+		for (int k = 0; (b = gg_body(n, k)); k++)
+			gg_remove_input(b, b->nin - (size_t)from_end);
+		n->ncap--;
+	}
+	for (; i + 1 < n->nin; i++)
+		set_use(&n->in[i], n->in[i + 1].value);
+	unlink_use(&n->in[i]);
+	n->nin--;
+}
+
+void gg_add_after(gg_node *n, gg_node *pred)
+{
+	for (int i = 0; i < n->nafter; i++)
+		if (n->after[i] == pred)
+			return;
+	gg_node **after = gg_alloc_n(&n->graph->m->arena, (size_t)n->nafter + 1, sizeof *after);
+	if (n->nafter)
+		memcpy(after, n->after, (size_t)n->nafter * sizeof *after);
+	after[n->nafter++] = pred;
+	n->after = after;
+	pred->nfollow++;
+}
+
+const char *gg_node_name(const gg_node *n)
+{
+	if (n->nloc > 1)
+		return n->loc[1];
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			return n->out[i]->name;
+	return "?";
+}
+
+void gg_set_loc(gg_node *n, int nloc, const char *const *loc)
+{
+	n->loc = gg_alloc_n(&n->graph->m->arena, (size_t)nloc, sizeof *n->loc);
+	n->nloc = nloc;
+	for (int i = 0; i < nloc; i++)
+		n->loc[i] = gg_intern(loc[i]);
+}
+
+void gg_merge_loc(gg_node *into, const gg_node *from)
+{
+	if (!from->nloc)
+		return;
+	const char **loc = gg_alloc_n(&into->graph->m->arena, (size_t)(into->nloc + from->nloc), sizeof *loc);
+	int n = 0;
+	for (int i = 0; i < into->nloc; i++)
+		loc[n++] = into->loc[i];
+	if (!n)
+		loc[n++] = from->loc[0];
+	for (int i = 1; i < from->nloc; i++) {
+		int k = 1;
+		while (k < n && loc[k] != from->loc[i])
+			k++;
+		if (k == n)
+			loc[n++] = from->loc[i];
+	}
+	into->loc = loc;
+	into->nloc = n;
+}
+
+/* ---- order ------------------------------------------------------------------------------ */
+void gg_graph_number(gg_graph *g)
+{
+	uint32_t k = 1;
+	for (gg_node *n = g->first; n; n = n->next)
+		n->order = k++;
+}
+
+static gg_node *predecessor(const gg_node *n, int i)
+{
+	if (i < n->nin)
+		return n->in[i].value ? n->in[i].value->producer : 0;
+	return n->after[i - n->nin];
+}
+
+static bool report_cycle(gg_diag *d, gg_node **stack, size_t top, const gg_node *back)
+{
+	size_t from = 0;
+	while (stack[from] != back)
+		from++;
+	gg_buf b = {0};
+	for (size_t i = from; i < top && i < from + 8; i++)
+		gg_buf_printf(&b, "%s'%s' (%s)", i > from ? ", " : "", gg_node_name(stack[i]),
+		              stack[i]->op->name);
+	gg_error(d, GG_MALFORMED, "nodes form a cycle: %s%s", b.p, top - from > 8 ? ", ..." : "");
+	gg_buf_fini(&b);
+	return false;
+}
+
+/* Depth first from each node in the present order: a node follows its predecessors, and what was
+ * in order stays in order. mark: 0 not seen, else 1 + the next predecessor to look at; done: ~0. */
+bool gg_graph_sort(gg_diag *d, gg_graph *g)
+{
+	gg_node **stack = gg_xcalloc(g->nnodes + 1, sizeof *stack);
+	gg_node **order = gg_xcalloc(g->nnodes + 1, sizeof *order);
+	size_t top = 0, done = 0;
+	bool good = true;
+	for (gg_node *n = g->first; n; n = n->next)
+		n->mark = 0;
+	for (gg_node *root = g->first; root && good; root = root->next) {
+		if (root->mark)
+			continue;
+		root->mark = 1;
+		stack[top++] = root;
+		while (top && good) {
+			gg_node *n = stack[top - 1], *p;
+			int i = (int)(n->mark++ - 1);
+			if (i == n->nin + n->nafter) {
+				n->mark = ~0ull;
+				order[done++] = n;
+				top--;
+			} else if ((p = predecessor(n, i)) && p->mark != ~0ull && p->graph == g) {
+				if (p->mark) {
+					good = report_cycle(d, stack, top, p);
+				} else {
+					p->mark = 1;
+					stack[top++] = p;
+				}
+			}
+		}
+	}
+	if (good) {
+		for (size_t i = 0; i < done; i++) {
+			order[i]->prev = i ? order[i - 1] : 0;
+			order[i]->next = i + 1 < done ? order[i + 1] : 0;
+		}
+		g->first = done ? order[0] : 0;
+		g->last = done ? order[done - 1] : 0;
+	}
+	free(stack);
+	free(order);
+	return good;
+}
+
+/* ---- dims in all shapes ------------------------------------------------------------------- */
+static void bind_value(gg_value *v, const gg_binding *b, size_t n)
+{
+	for (int i = 0; i < v->shape.rank; i++)
+		v->shape.dim[i] = gg_dim_bind(v->shape.dim[i], b, n);
+	if (!v->content)
+		return;
+	int64_t count = gg_shape_count(&v->shape);
+	gg_dim *c = gg_alloc_n(&v->graph->m->arena, (size_t)count, sizeof *c);
+	for (int64_t i = 0; i < count; i++)
+		c[i] = gg_dim_bind(v->content[i], b, n);
+	v->content = c;
+}
+
+static void bind_graph(gg_graph *g, const gg_binding *b, size_t n)
+{
+	gg_graph *body;
+	for (size_t i = 0; i < g->nin; i++)
+		bind_value(g->in[i], b, n);
+	for (gg_node *at = g->first; at; at = at->next) {
+		for (int i = 0; i < at->nout; i++)
+			if (at->out[i])
+				bind_value(at->out[i], b, n);
+		for (int i = 0; (body = gg_body(at, i)); i++)
+			bind_graph(body, b, n);
+	}
+}
+
+void gg_bind(gg_model *m, const gg_binding *b, size_t n)
+{
+	if (n)
+		bind_graph(m->main, b, n);
+}
+
+static const char *const layout_names[GG_LAYOUTS] = {"plain", "nhwc", "nChw8c", "nChw16c"};
+
+const char *gg_layout_name(gg_layout l) { return layout_names[l]; }
+
+gg_layout gg_layout_find(const char *name)
+{
+	gg_layout l = 0;
+	while (l < GG_LAYOUTS && strcmp(layout_names[l], name))
+		l++;
+	return l;
+}
