@@ -43,7 +43,8 @@ typedef struct gg_infer {
 	gg_info *in, *out; /* in: captures are not among them. out is zeroed with unknown shapes */
 	/* Contents of input i: known data, or NULL. Loads a constant on demand. */
 	const gg_tensor *(*want)(struct gg_infer *f, int i);
-	void *ctx; /* of the driver */
+	bool tensors; /* gg_infer_tensors: leave the node's bodies alone */
+	void *ctx;    /* of the driver */
 } gg_infer;
 
 typedef struct gg_eval {

@@ -41,6 +41,8 @@ typedef uint32_t gg_dtypes;
  * A symbol whose name starts with '?' stands for a size that depends on data. */
 typedef int64_t gg_dim;
 #define gg_dim_known(d) ((d) >= 0)
+/* In contents (the -1 of a Reshape) numbers may be negative; handles lie below all of them. */
+#define gg_dim_number(d) ((d) > -((gg_dim)1 << 40))
 gg_dim gg_dim_sym(const char *name);
 gg_dim gg_dim_add(gg_dim a, gg_dim b);
 gg_dim gg_dim_sub(gg_dim a, gg_dim b);
