@@ -86,6 +86,8 @@ $(B)/bin/$(1): $(call toolobj,$(1)) $(B)/lib/libgg.a $(if $(filter gg-parse,$(1)
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
+# -O2 leaves the conversion loops scalar.
+$(B)/lib/dtype.o: CFLAGS += -O3
 $(B)/lib/cpu/%.o: CFLAGS += -fopenmp -O3
 $(B)/lib/gg-cpu.so: $(CPUOBJ)
 	@mkdir -p $(@D)
