@@ -131,6 +131,17 @@ void gg_arena_fini(gg_arena *a)
 	*a = (gg_arena){0};
 }
 
+void gg_arena_reset(gg_arena *a)
+{
+	if (!a->chunk)
+		return;
+	gg_chunk *keep = a->chunk;
+	gg_arena rest = {keep->next, 0};
+	gg_arena_fini(&rest);
+	keep->next = 0;
+	a->used = 0;
+}
+
 /* ---- vectors and bytes ------------------------------------------------------------------ */
 void *gg_grow(void *v, size_t n, size_t *cap, size_t size)
 {

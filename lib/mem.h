@@ -23,6 +23,7 @@ char *gg_strdup(gg_arena *a, const char *s);
 char *gg_strndup(gg_arena *a, const char *s, size_t n);
 char *gg_printf(gg_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void gg_arena_fini(gg_arena *a);
+void gg_arena_reset(gg_arena *a); /* empty again; keeps one chunk */
 
 void *gg_xmalloc(size_t size);
 void *gg_xcalloc(size_t n, size_t size);

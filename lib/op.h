@@ -111,7 +111,8 @@ bool gg_eval_node(gg_diag *d, const gg_node *n, int nin, const gg_tensor *in, in
 #define gg_fail(f, ...) gg_node_error((f)->d, GG_MALFORMED, (f)->n, __VA_ARGS__)
 #define gg_unsupported(f, ...) gg_node_error((f)->d, GG_UNSUPPORTED, (f)->n, __VA_ARGS__)
 const gg_tensor *gg_want(gg_infer *f, int i);
-/* Elements of integer input i as dims: from content or data. NULL: not known. *n gets the count. */
+/* Elements of integer input i as dims: from content or data. NULL: not known. *n gets the count.
+ * Numbers may be negative: gg_dim_number() tells them from symbols. */
 const gg_dim *gg_want_dims(gg_infer *f, int i, int *n);
 const char *gg_str(gg_infer *f, const gg_shape *s);           /* shape text for messages */
 bool gg_axis(gg_infer *f, const char *what, int64_t axis, int rank, int *out); /* negative counted from the end */

@@ -1,0 +1,96 @@
+/* The table of ops, made from the folder op/ by the Makefile. */
+#include "op.h"
+#include "stream.h"
+#include <string.h>
+
+#define X(NAME) extern const gg_op gg_op_##NAME;
+#include "ops.inc"
+#undef X
+
+static const gg_op *const table[] = {
+#define X(NAME) &gg_op_##NAME,
+#include "ops.inc"
+#undef X
+};
+#define NOPS (sizeof table / sizeof *table)
+
+const gg_op *const *gg_op_list(size_t *n)
+{
+	*n = NOPS;
+	return table;
+}
+
+const gg_op *gg_op_find(const char *name)
+{
+	static gg_map map;
+	if (!map.n)
+		for (size_t i = 0; i < NOPS; i++)
+			gg_map_puts(&map, table[i]->name, (void *)table[i]);
+	return gg_map_gets(&map, name);
+}
+
+/* Edits that turn a into b, ignoring case; names are short. */
+static int distance(const char *a, const char *b)
+{
+	enum { MAX = 64 };
+	int row[MAX + 1];
+	size_t na = strlen(a), nb = strlen(b);
+	if (na > MAX || nb > MAX)
+		return MAX;
+	for (size_t j = 0; j <= nb; j++)
+		row[j] = (int)j;
+	for (size_t i = 1; i <= na; i++) {
+		int diagonal = row[0]++;
+		for (size_t j = 1; j <= nb; j++) {
+			int best = diagonal + ((a[i - 1] | 32) != (b[j - 1] | 32));
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[nb];
+}
+
+const char *gg_op_nearest(const char *name)
+{
+	const char *best = 0;
+	int least = 4;
+	for (size_t i = 0; i < NOPS; i++) {
+		int k = distance(name, table[i]->name);
+		if (k < least) {
+			least = k;
+			best = table[i]->name;
+		}
+	}
+	return best;
+}
+
+const gg_attr_spec *gg_op_attr(const gg_op *op, const char *name)
+{
+	for (const gg_attr_spec *s = op->attrs; s && s->name; s++)
+		if (!strcmp(s->name, name))
+			return s;
+	return 0;
+}
+
+const gg_attr *gg_op_default(const gg_op *op, const char *name)
+{
+	static gg_map parsed;
+	static gg_arena arena;
+	const gg_attr_spec *s = gg_op_attr(op, name);
+	if (!s || !s->def)
+		return 0;
+	gg_attr *a = gg_map_get(&parsed, (uint64_t)(uintptr_t)s);
+	if (a)
+		return a;
+	gg_diag d = {.tool = op->name, .where = name};
+	a = gg_alloc(&arena, sizeof *a);
+	if (!gg_parse_attr(&d, &arena, s->def, s->type, a))
+		gg_bug("default of attribute '%s' of %s does not parse: %s", name, op->name, s->def);
+	a->name = gg_intern(name);
+	gg_map_put(&parsed, (uint64_t)(uintptr_t)s, a);
+	return a;
+}
