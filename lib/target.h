@@ -5,12 +5,15 @@
 
 #include "op.h"
 
+/* In a row's layouts: inputs and outputs need not agree, the kernel reorders on its way. */
+#define GG_MIXED (1u << 31)
+
 typedef struct gg_row {
 	const char *kernel;   /* "cpu_conv" */
 	const char *op;
 	gg_dtypes dtypes;     /* allowed for input `slot` ... */
 	int slot;             /* ... and its output 0, unless the op's schema says otherwise */
-	uint32_t layouts;     /* bit per gg_layout that data inputs and outputs may have; bit 0 plain */
+	uint32_t layouts;     /* bit per gg_layout that data inputs and outputs may have; bit 0 plain; GG_MIXED */
 	const char *need;     /* the condition in words, for --explain and error messages; "" none */
 	bool (*ok)(const gg_node *n, const char **why); /* NULL: always. *why: the slot or attribute in the way */
 } gg_row;
@@ -27,7 +30,19 @@ const gg_target *gg_target_find(const char *name); /* "cuda:sm_90": up to the co
 const gg_target *const *gg_target_list(int *n);
 /* The first row that takes the node as it is now, or NULL. `ref` kernels are named "ref". */
 const gg_row *gg_target_row(const gg_target *t, const gg_node *n);
+/* The same, and where it is NULL or ref's, what was in the way of the target's own rows. */
+const gg_row *gg_target_why(const gg_target *t, const gg_node *n, const char **why);
+bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why);
+/* The row behind a node's choice, or NULL: not selected, or on ref. */
+const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n);
+/* How many nodes from n on, in execution order, run as one call (a backend's `cover`): a product
+ * or convolution with the pointwise nodes after it, or a chain of pointwise nodes. At least 1.
+ * Only the last one's output is read outside. Host only, so that the memory plan can keep the inputs of
+ * such a run until its end: a kernel whose output overlaps an input copies, which costs time. */
+int gg_target_cover(const gg_target *t, const gg_node *n);
 
+/* gg-select's default layout is "keep"; gg-run's own pipe passes "auto", as users who name no
+ * layout want speed. */
 typedef struct gg_select_options {
 	const char *target, *precision, *layout;
 	bool explain; /* one line a node, on stderr */

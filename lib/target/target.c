@@ -1,0 +1,232 @@
+/* The targets and their kernel rows. */
+#include "../target.h"
+#include <string.h>
+
+#define F32 GG_DT(GG_F32)
+#define P (1u << GG_PLAIN)
+#define PN (1u << GG_PLAIN | 1u << GG_NHWC)
+#define MIX (PN | GG_MIXED)
+
+/* ---- conditions of the cpu rows: what the kernels leave to ref ------------------------------ */
+
+static bool no(const char **why, const char *what)
+{
+	*why = what;
+	return false;
+}
+
+static bool ok_spatial(const gg_node *n, const char **why)
+{
+	int rank = n->in[0].value->shape.rank;
+	return rank >= 3 || no(why, rank < 0 ? "input 0: rank not known" : "input 0: no spatial axes");
+}
+
+static bool ok_conv(const gg_node *n, const char **why)
+{
+	static const char *const known[] = {"",     "Relu",        "Sigmoid",  "Tanh",
+	                                    "Clip", "HardSigmoid", "LeakyRelu"};
+	if (!ok_spatial(n, why))
+		return false;
+	if (n->in[0].value->shape.rank > 5)
+		return no(why, "input 0: more than three spatial axes");
+	const char *act = gg_op_attr(n->op, "activation") ? gg_get_string(n, "activation") : 0;
+	for (size_t i = 0; act && i < sizeof known / sizeof *known; i++)
+		if (!strcmp(act, known[i]))
+			return true;
+	return !act || no(why, "activation");
+}
+
+static bool ok_pool(const gg_node *n, const char **why)
+{
+	if (!ok_spatial(n, why))
+		return false;
+	if (n->in[0].value->shape.rank > 5)
+		return no(why, "input 0: more than three spatial axes");
+	if (gg_out(n, 1))
+		return no(why, "output 1: indices");
+	const gg_attr *dil = gg_op_attr(n->op, "dilations") ? gg_find_attr(n, "dilations") : 0;
+	for (int i = 0; dil && i < dil->n; i++)
+		if (dil->ints[i] != 1 && !strcmp(n->op->name, "AveragePool"))
+			return no(why, "dilations");
+	return true;
+}
+
+static bool ok_batchnorm(const gg_node *n, const char **why)
+{
+	if (gg_op_attr(n->op, "training_mode") && gg_get_int(n, "training_mode"))
+		return no(why, "training_mode");
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i])
+			return no(why, "output 1");
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (n->in[i].value->dtype != GG_F32)
+			return no(why, "dtype of scale, bias or statistics");
+	return n->in[0].value->shape.rank >= 2 || no(why, "input 0: rank");
+}
+
+static bool ok_layernorm(const gg_node *n, const char **why)
+{
+	return !(gg_out(n, 1) || gg_out(n, 2)) || no(why, "output 1");
+}
+
+static bool ok_reduce(const gg_node *n, const char **why)
+{
+	const gg_value *axes = gg_in(n, 1);
+	return !axes || gg_is_const(axes) || no(why, "input 1: axes are not constant");
+}
+
+static bool ok_rnn(const gg_node *n, const char **why)
+{
+	static const char *const plain[] = {"activations", "activation_alpha", "activation_beta", "clip"};
+	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+		if (gg_find_attr(n, plain[i]))
+			return no(why, plain[i]);
+	if (gg_get_int(n, "layout"))
+		return no(why, "layout");
+	if (gg_op_attr(n->op, "input_forget") && gg_get_int(n, "input_forget"))
+		return no(why, "input_forget");
+	if (gg_in(n, 4))
+		return no(why, "input 4: sequence lengths");
+	return !gg_in(n, 7) || no(why, "input 7: peepholes");
+}
+
+#define ROW(kernel, op, types, slot, layouts, need, ok) {#kernel, #op, types, slot, layouts, need, ok},
+static const gg_row cpu_rows[] = {
+#include "cpu.inc"
+};
+#undef ROW
+
+/* ---- the targets ---------------------------------------------------------------------------- */
+
+static const gg_row ref_row = {"ref", "", GG_ANY, 0, P, "", 0};
+
+static const gg_target ref = {"ref", 0, 0, 0, true};
+static const gg_target cpu = {"cpu", "cpu", cpu_rows, sizeof cpu_rows / sizeof *cpu_rows, true};
+static const gg_target *const targets[] = {&ref, &cpu};
+
+const gg_target *const *gg_target_list(int *n)
+{
+	*n = sizeof targets / sizeof *targets;
+	return targets;
+}
+
+const gg_target *gg_target_find(const char *name)
+{
+	size_t len = strcspn(name, ":");
+	for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+		if (strlen(targets[i]->name) == len && !strncmp(name, targets[i]->name, len))
+			return targets[i];
+	return 0;
+}
+
+/* Rows by op, so that a graph of a million nodes is looked up in linear time. */
+static void rows_of(const gg_target *t, const gg_op *op, int *from, int *to)
+{
+	static gg_map first[sizeof targets / sizeof *targets];
+	gg_map *map = &first[t == &cpu];
+	for (int i = t->nrows; !map->n && i-- > 0;)
+		gg_map_puts(map, t->rows[i].op, (void *)&t->rows[i]);
+	const gg_row *r = t->nrows ? gg_map_gets(map, op->name) : 0;
+	*from = r ? (int)(r - t->rows) : 0;
+	for (*to = *from; r && *to < t->nrows && !strcmp(t->rows[*to].op, op->name);)
+		++*to;
+}
+
+bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
+{
+	static const char *const slot[] = {"dtype of input 0", "dtype of input 1", "dtype of input 2"};
+	const gg_value *in = gg_in(n, r->slot), *out = gg_out(n, 0);
+	if (!in)
+		return no(why, "no inputs");
+	if (!(r->dtypes & GG_DT(in->dtype)))
+		return no(why, slot[r->slot]);
+	if (!out || !(r->dtypes & GG_DT(out->dtype)))
+		return no(why, "dtype of output 0");
+	return !r->ok || r->ok(n, why);
+}
+
+const gg_row *gg_target_why(const gg_target *t, const gg_node *n, const char **why)
+{
+	int from, to;
+	rows_of(t, n->op, &from, &to);
+	*why = "op";
+	for (int i = from; i < to; i++)
+		if (gg_row_takes(&t->rows[i], n, why))
+			return &t->rows[i];
+	return t->ref_fallback && n->op->eval ? &ref_row : 0;
+}
+
+const gg_row *gg_target_row(const gg_target *t, const gg_node *n)
+{
+	const char *why;
+	return gg_target_why(t, n, &why);
+}
+
+const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n)
+{
+	if (!n->kernel || !t->nrows || !strcmp(n->kernel, "ref"))
+		return 0;
+	int from, to;
+	rows_of(t, n->op, &from, &to);
+	for (int i = from; i < to; i++)
+		if (!strcmp(t->rows[i].kernel, n->kernel))
+			return &t->rows[i];
+	return 0;
+}
+
+/* ---- runs of nodes that are one call -------------------------------------------------------- */
+
+enum { MAX_COVER = 16 };
+
+static bool runs_pointwise(const gg_target *t, const gg_node *n)
+{
+	return n && n->ncap == 0 && n->nafter == 0 && n->nout == 1 && n->op->flags & GG_POINTWISE &&
+	       gg_target_chosen(t, n);
+}
+
+/* All readers of v lie in the run that `mark` names. */
+static bool read_inside(const gg_value *v, gg_node *const *run, int len)
+{
+	if (gg_is_output(v))
+		return false;
+	for (const gg_use *u = v->uses; u; u = u->next) {
+		int i = 0;
+		while (i < len && run[i] != u->node)
+			i++;
+		if (i == len)
+			return false;
+	}
+	return true;
+}
+
+static bool reads_run(const gg_node *n, gg_node *const *run, int len)
+{
+	for (int i = 0; i < n->nin; i++)
+		for (int k = 0; n->in[i].value && k < len; k++)
+			if (n->in[i].value->producer == run[k])
+				return true;
+	return false;
+}
+
+int gg_target_cover(const gg_target *t, const gg_node *n)
+{
+	gg_node *run[MAX_COVER] = {(gg_node *)n};
+	const gg_row *head = gg_target_chosen(t, n);
+	bool product = head && (!strcmp(head->kernel, "cpu_conv") || !strcmp(head->kernel, "cpu_matmul"));
+	if (!head || n->nout != 1 || n->ncap || (!product && !runs_pointwise(t, n)))
+		return 1;
+	const gg_value *v = n->out[0];
+	int len = 1, best = 1;
+	for (gg_node *k = n->next; len < MAX_COVER && runs_pointwise(t, k); k = k->next) {
+		if (!reads_run(k, run, len) || v->shape.rank < 0 ||
+		    !gg_shape_eq(&k->out[0]->shape, &v->shape) || k->out[0]->layout != v->layout)
+			break;
+		run[len++] = k;
+		int i = 0;
+		while (i < len - 1 && read_inside(run[i]->out[0], run, len))
+			i++;
+		if (i == len - 1)
+			best = len;
+	}
+	return best;
+}
