@@ -60,10 +60,16 @@ typedef bool gg_each(gg_tool *t, gg_model *m, void *arg);
 int gg_each_model(gg_tool *t, gg_each *f, void *arg, bool write);
 /* Reads one model from one operand the same way; NULL: reported. */
 gg_model *gg_read_one(gg_tool *t, const char *path);
+/* The two halves of gg_each_model, for tools that make models themselves: --weights, --bind and
+ * inference; then the check, the history entry and the stream, appended to *b. */
+bool gg_prepare_model(gg_tool *t, gg_model *m);
+bool gg_finish_model(gg_tool *t, gg_buf *b, gg_model *m);
 
 /* Bytes to -o FILE (whole or not at all) or stdout (flushed, checked). */
 bool gg_emit(gg_tool *t, const gg_buf *b);
 bool gg_write_file(gg_diag *d, const char *path, const void *p, size_t n);
+/* The last line of main where gg_each_model is not: flushes and checks stdout, gives the exit status. */
+int gg_finish(gg_tool *t);
 /* Refuses a binary stream on a terminal. */
 bool gg_stdout_ok(gg_tool *t);
 /* "…/build/bin/gg-run" -> "…/build": where lib/ lies. */
