@@ -243,6 +243,8 @@ gg_graph *gg_clone_body(const gg_graph *g, gg_model *m)
 {
 	gg_map map = {0};
 	gg_graph *c = gg_graph_new(m, g->name);
+	c->extra = g->extra;
+	c->records = g->records;
 	for (size_t i = 0; i < g->nin; i++)
 		copy_value(&map, gg_add_input(c, g->in[i]->name, g->in[i]->dtype, &g->in[i]->shape),
 		           g->in[i]);

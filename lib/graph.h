@@ -48,6 +48,7 @@ typedef struct gg_data {
 	void *loaded;
 	bool owned; /* loaded is a malloc block of its own */
 	struct gg_data *next_loaded;
+	struct gg_extra *extra; /* unknown keys of its record */
 } gg_data;
 
 typedef enum gg_attr_type {
@@ -162,6 +163,8 @@ struct gg_graph {
 	gg_state **state;
 	size_t nstate, cap_state;
 	gg_map names; /* interned value name -> value */
+	gg_extra *extra;   /* unknown keys of the graph record */
+	gg_extra *records; /* a body's unknown records; the main graph's are the model's */
 	gg_graph *next_graph; /* of all graphs that the model ever made */
 };
 
