@@ -5,7 +5,7 @@
  * value->alias is the value whose buffer it shares. Params, consts and graph inputs have
  * buffers of their own. Graph outputs are planned like temps, and live to the end. Values whose
  * size is not known are left out (mem_len -1): the executor gives them a buffer when it knows.
- * Bodies are planned each for itself. */
+ * Bodies are planned each for itself: gg_plan_graph does one graph. */
 #ifndef GG_PLAN_H
 #define GG_PLAN_H
 
@@ -18,6 +18,11 @@ typedef struct gg_plan_options {
 	bool no_inplace;
 	/* Concrete shape of a value, where the executor knows more than the graph; NULL: v->shape. */
 	const gg_shape *(*shape)(const gg_value *v, void *arg);
+	/* Values that somebody reads after the run, besides outputs and state; NULL: none. */
+	bool (*keep)(const gg_value *v, void *arg);
+	/* When a node runs, from 1 on and never falling along the list: nodes that one kernel covers
+	 * run at one time. NULL: one after the other. */
+	uint32_t (*step)(const gg_node *n, void *arg);
 	void *arg;
 } gg_plan_options;
 typedef struct gg_plan {

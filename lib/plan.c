@@ -1,0 +1,672 @@
+/* The memory plan. First who shares whose buffer, then where each buffer lies.
+ *
+ * A buffer is an interval: born when its value is made, dead after the last reader of the value
+ * or of anything that shares it. Two ways to give intervals offsets: `place_sorted` looks at
+ * all neighbours in time and comes within a few percent of the bound, at n*n cost; `place_sweep`
+ * walks through time with a free list and is linear. Small graphs get both, large ones the sweep. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SORTED_MAX 6000      /* intervals up to which place_sorted is tried */
+#define WORK_MAX (64u << 20) /* comparisons it may spend on better orders */
+
+typedef struct item {
+	gg_value *v;
+	int64_t size; /* aligned */
+	int64_t off;
+	uint32_t from, to;
+	bool external; /* an input, param or const: has a buffer of its own, nothing to place */
+	bool state;
+} item;
+
+typedef struct planner {
+	gg_diag *d;
+	gg_graph *g;
+	const gg_plan_options *o;
+	gg_plan *out;
+	item *item;
+	size_t n, cap;
+	uint32_t end; /* the time after the last node, when outputs are read */
+} planner;
+
+gg_value *gg_storage(gg_value *v)
+{
+	while (v->alias)
+		v = v->alias;
+	return v;
+}
+
+int64_t gg_value_bytes(const gg_value *v, const gg_shape *s)
+{
+	gg_shape padded = *s;
+	int64_t bytes, block = v->layout == GG_BLOCK8 ? 8 : v->layout == GG_BLOCK16 ? 16 : 1;
+
+	if (!v->dtype || !gg_shape_known(s))
+		return -1;
+	if (block > 1 && s->rank > 1) {
+		if (s->dim[1] > INT64_MAX - block)
+			return -1;
+		padded.dim[1] = (s->dim[1] + block - 1) / block * block;
+	}
+	return gg_size_of((gg_dtype)v->dtype, &padded, &bytes) ? bytes : -1;
+}
+
+/* ---- who shares whose buffer ----------------------------------------------------------------- */
+
+static uint32_t step_of(const planner *p, const gg_node *n)
+{
+	return p->o->step ? p->o->step(n, p->o->arg) : n->order;
+}
+
+static const gg_shape *shape_of(const planner *p, const gg_value *v)
+{
+	const gg_shape *s = p->o->shape ? p->o->shape(v, p->o->arg) : NULL;
+	return s ? s : &v->shape;
+}
+
+static uint32_t last_read(const planner *p, const gg_value *v)
+{
+	uint32_t last = 0;
+
+	if (p->o->keep && p->o->keep(v, p->o->arg))
+		return p->end;
+	for (const gg_use *u = v->uses; u; u = u->next) {
+		uint32_t t = u->node ? step_of(p, u->node) : p->end;
+		if (t > last)
+			last = t;
+	}
+	return last;
+}
+
+static item *item_of(const planner *p, gg_value *v) { return &p->item[gg_storage(v)->mark - 1]; }
+
+static item *add_item(planner *p, gg_value *v, int64_t bytes, uint32_t from)
+{
+	uint32_t to = last_read(p, v);
+	item it = {.v = v, .from = from, .to = to > from ? to : from};
+
+	it.size = (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+	GG_PUSH(p->item, p->n, p->cap, it);
+	v->mark = p->n;
+	return &p->item[p->n - 1];
+}
+
+static void add_external(planner *p, gg_value *v)
+{
+	v->alias = NULL;
+	v->mem_off = v->mem_len = -1;
+	add_item(p, v, 0, 0)->external = true;
+}
+
+static void share(planner *p, gg_value *v, gg_value *with)
+{
+	item *it = item_of(p, with);
+	uint32_t last = last_read(p, v);
+
+	v->alias = it->v;
+	if (last > it->to)
+		it->to = last;
+	p->out->aliased++;
+}
+
+static bool is_final(const gg_graph *g, const gg_value *param, const gg_value *v)
+{
+	for (size_t i = 0; i < g->nstate; i++)
+		if (g->state[i]->param == param)
+			return g->state[i]->final.value == v;
+	return false;
+}
+
+/* A view of a parameter that is updated may not outlive the update. */
+static bool view_ok(const planner *p, const gg_node *n, gg_value *v)
+{
+	gg_value *in = gg_in(n, 0);
+	const item *it;
+
+	if (!(n->op->flags & GG_VIEW) || !in || !in->mark || v != gg_out(n, 0) || v->layout != in->layout ||
+	    (v->layout != GG_PLAIN && !gg_shape_eq(shape_of(p, v), shape_of(p, in))) ||
+	    gg_dtype_size((gg_dtype)v->dtype) != gg_dtype_size((gg_dtype)in->dtype))
+		return false;
+	it = item_of(p, in);
+	return gg_value_bytes(in, shape_of(p, in)) == gg_value_bytes(v, shape_of(p, v)) &&
+	       !(it->state && last_read(p, v) == p->end);
+}
+
+static bool inplace_ok(const planner *p, const gg_node *n, gg_value *v, int i, uint32_t now)
+{
+	gg_value *in = gg_in(n, i);
+	const item *it;
+
+	if (!in || !in->mark || in->layout != v->layout ||
+	    gg_dtype_size((gg_dtype)in->dtype) != gg_dtype_size((gg_dtype)v->dtype) ||
+	    !gg_shape_eq(shape_of(p, in), shape_of(p, v)))
+		return false;
+	it = item_of(p, in);
+	return !it->external && it->to == now;
+}
+
+/* An op that says so overwrites the state it updates, once everyone has read the old value. */
+static gg_value *state_alias(const planner *p, const gg_node *n, gg_value *v, uint32_t now)
+{
+	for (const signed char *a = n->op->aliases; a && a[0] >= 0; a += 2) {
+		gg_value *in = gg_in(n, a[1]);
+		const item *it;
+		if (gg_out(n, a[0]) != v || !in || !in->mark || in->layout != v->layout ||
+		    in->dtype != v->dtype || !gg_shape_eq(shape_of(p, in), shape_of(p, v)))
+			continue;
+		it = item_of(p, in);
+		if (it->to != now || (it->external && !it->state))
+			continue;
+		if (it->external && last_read(p, v) == p->end && !is_final(p->g, it->v, v))
+			continue;
+		return in;
+	}
+	return NULL;
+}
+
+/* Nodes that one kernel covers read and write piece by piece: nothing is overwritten there. */
+static bool alone(const planner *p, const gg_node *n, uint32_t now)
+{
+	return !p->o->step ||
+	       (!(n->prev && step_of(p, n->prev) == now) && !(n->next && step_of(p, n->next) == now));
+}
+
+static gg_value *find_alias(const planner *p, const gg_node *n, gg_value *v, uint32_t now)
+{
+	gg_value *in;
+
+	if (p->o->no_reuse || !alone(p, n, now))
+		return NULL;
+	if (view_ok(p, n, v))
+		return gg_in(n, 0);
+	if (p->o->no_inplace)
+		return NULL;
+	if ((in = state_alias(p, n, v, now)))
+		return in;
+	if ((n->op->flags & GG_INPLACE) && v == gg_out(n, 0))
+		for (int i = 0; i < gg_nargs(n); i++)
+			if (inplace_ok(p, n, v, i, now))
+				return gg_in(n, i);
+	return NULL;
+}
+
+static bool add_output(planner *p, const gg_node *n, gg_value *v)
+{
+	uint32_t now = step_of(p, n);
+	int64_t bytes = gg_value_bytes(v, shape_of(p, v));
+	gg_value *with;
+
+	v->alias = NULL;
+	v->mem_off = v->mem_len = -1;
+	v->mark = 0;
+	if (bytes < 0 || bytes > INT64_MAX - GG_ALIGN) {
+		p->out->unplanned++;
+		return true;
+	}
+	if ((with = find_alias(p, n, v, now))) {
+		share(p, v, with);
+		return true;
+	}
+	v->mem_len = bytes;
+	bytes = add_item(p, v, bytes, now)->size;
+	p->out->planned++;
+	if (__builtin_add_overflow(p->out->total, bytes, &p->out->total))
+		return gg_error(p->d, GG_MALFORMED, "the sizes of all values overflow at '%s'", v->name);
+	return true;
+}
+
+static bool find_lives(planner *p)
+{
+	gg_graph *g = p->g;
+	bool good = true;
+
+	gg_graph_number(g);
+	p->end = 1;
+	if (g->last)
+		p->end = step_of(p, g->last) + 1;
+	for (size_t i = 0; i < g->nin; i++)
+		add_external(p, g->in[i]);
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		add_external(p, v);
+	for (size_t i = 0; i < g->nstate; i++)
+		item_of(p, g->state[i]->param)->state = true;
+	for (gg_node *n = g->first; n && good; n = n->next)
+		for (int i = 0; i < n->nout && good; i++)
+			if (n->out[i])
+				good = add_output(p, n, n->out[i]);
+	return good;
+}
+
+/* ---- where each buffer lies ------------------------------------------------------------------ */
+
+/* Keeps what has a place to get, and returns the bound. */
+static int64_t compact(planner *p)
+{
+	int64_t *change = gg_xcalloc((size_t)p->end + 2, sizeof *change), live = 0, bound = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		item *it = &p->item[i];
+		if (it->external)
+			continue;
+		it->v->mem_off = 0;
+		if (!it->size)
+			continue;
+		change[it->from] += it->size;
+		change[it->to + 1] -= it->size;
+		p->item[n++] = *it;
+	}
+	p->n = n;
+	for (uint32_t t = 0; t <= p->end; t++) {
+		live += change[t];
+		bound = live > bound ? live : bound;
+	}
+	free(change);
+	return bound;
+}
+
+static int64_t arena_size(const planner *p, const int64_t *off)
+{
+	int64_t size = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (off[i] + p->item[i].size > size)
+			size = off[i] + p->item[i].size;
+	return size;
+}
+
+/* The arena as blocks in address order, free ones also in a list for their size class. The
+ * classes are powers of two cut in eight, so that a class's blocks differ by an eighth at most.
+ *
+ *     [ used ][ free ][ used ][ used ][ free ] top      chain: prev, next
+ *                └──── class 37 ────────┘               class: up, down  */
+#define CLASSES 512
+typedef struct block {
+	int64_t off, size;
+	int32_t prev, next, up, down; /* -1: none */
+	bool free;
+} block;
+typedef struct heap {
+	block *b;
+	size_t n, cap;
+	int32_t spare; /* unused block structs, by next */
+	int32_t last;  /* the block at the top */
+	int64_t top;
+	int32_t class[CLASSES];
+	uint64_t filled[CLASSES / 64];
+} heap;
+
+static int class_of(int64_t size)
+{
+	uint64_t u = (uint64_t)size / GG_ALIGN;
+	int log = 63 - __builtin_clzll(u | 1);
+
+	return log < 3 ? (int)u : (log - 2) * 8 + (int)((u >> (log - 3)) & 7);
+}
+
+static void heap_init(heap *h)
+{
+	memset(h, 0, sizeof *h);
+	memset(h->class, 0xff, sizeof h->class);
+	h->spare = h->last = -1;
+}
+
+static int32_t new_block(heap *h, int64_t off, int64_t size)
+{
+	block b = {.off = off, .size = size, .prev = -1, .next = -1, .up = -1, .down = -1};
+	int32_t i = h->spare;
+
+	if (i >= 0) {
+		h->spare = h->b[i].next;
+		h->b[i] = b;
+		return i;
+	}
+	GG_PUSH(h->b, h->n, h->cap, b);
+	return (int32_t)h->n - 1;
+}
+
+static void list_free(heap *h, int32_t i)
+{
+	int c = class_of(h->b[i].size);
+
+	h->b[i].free = true;
+	h->b[i].up = -1;
+	h->b[i].down = h->class[c];
+	if (h->class[c] >= 0)
+		h->b[h->class[c]].up = i;
+	h->class[c] = i;
+	h->filled[c / 64] |= 1ull << c % 64;
+}
+
+static void unlist(heap *h, int32_t i)
+{
+	block *b = &h->b[i];
+	int c = class_of(b->size);
+
+	b->free = false;
+	if (b->down >= 0)
+		h->b[b->down].up = b->up;
+	if (b->up >= 0)
+		h->b[b->up].down = b->down;
+	else if ((h->class[c] = b->down) < 0)
+		h->filled[c / 64] &= ~(1ull << c % 64);
+}
+
+/* The smallest free block that fits, looking at no more than a few of each class. */
+static int32_t find_free(const heap *h, int64_t size)
+{
+	for (int c = class_of(size); c < CLASSES; c++) {
+		int32_t best = -1;
+		int look = 32;
+		uint64_t rest = h->filled[c / 64] >> c % 64;
+		if (!rest) {
+			c |= 63;
+			continue;
+		}
+		c += __builtin_ctzll(rest);
+		for (int32_t i = h->class[c]; i >= 0 && look-- > 0; i = h->b[i].down)
+			if (h->b[i].size >= size && (best < 0 || h->b[i].size < h->b[best].size))
+				best = i;
+		if (best >= 0)
+			return best;
+	}
+	return -1;
+}
+
+static void link_after(heap *h, int32_t i, int32_t left)
+{
+	int32_t right = left >= 0 ? h->b[left].next : -1;
+
+	h->b[i].prev = left;
+	h->b[i].next = right;
+	if (left >= 0)
+		h->b[left].next = i;
+	if (right >= 0)
+		h->b[right].prev = i;
+	if (h->last == left)
+		h->last = i;
+}
+
+static void unlink_block(heap *h, int32_t i)
+{
+	block *b = &h->b[i];
+
+	if (b->prev >= 0)
+		h->b[b->prev].next = b->next;
+	if (b->next >= 0)
+		h->b[b->next].prev = b->prev;
+	if (h->last == i)
+		h->last = b->prev;
+	b->next = h->spare;
+	h->spare = i;
+}
+
+static int32_t take(heap *h, int64_t size)
+{
+	int32_t i = find_free(h, size), rest;
+
+	if (i < 0 && h->last >= 0 && h->b[h->last].free) { /* grow the free block at the top */
+		i = h->last;
+		unlist(h, i);
+		h->top += size - h->b[i].size;
+		h->b[i].size = size;
+		return i;
+	}
+	if (i < 0) {
+		i = new_block(h, h->top, size);
+		link_after(h, i, h->last);
+		h->top += size;
+		return i;
+	}
+	unlist(h, i);
+	if (h->b[i].size > size) {
+		rest = new_block(h, h->b[i].off + size, h->b[i].size - size);
+		link_after(h, rest, i);
+		list_free(h, rest);
+		h->b[i].size = size;
+	}
+	return i;
+}
+
+static void release(heap *h, int32_t i)
+{
+	int32_t left = h->b[i].prev, right = h->b[i].next;
+
+	if (right >= 0 && h->b[right].free) {
+		unlist(h, right);
+		h->b[i].size += h->b[right].size;
+		unlink_block(h, right);
+	}
+	if (left >= 0 && h->b[left].free) {
+		unlist(h, left);
+		h->b[left].size += h->b[i].size;
+		unlink_block(h, i);
+		i = left;
+	}
+	list_free(h, i);
+}
+
+/* Items by birth and by death, as lists by time: next[i] is one more than the next item. */
+static void by_time(const planner *p, bool death, uint32_t *head, uint32_t *next)
+{
+	memset(head, 0, ((size_t)p->end + 2) * sizeof *head);
+	for (size_t i = p->n; i-- > 0;) {
+		uint32_t t = death ? p->item[i].to : p->item[i].from;
+		next[i] = head[t];
+		head[t] = (uint32_t)i + 1;
+	}
+}
+
+static void place_sweep(const planner *p, bool backward, int64_t *off)
+{
+	size_t times = (size_t)p->end + 2;
+	uint32_t *head[2], *next[2];
+	int32_t *held = gg_xmalloc((p->n + 1) * sizeof *held);
+	heap h;
+
+	heap_init(&h);
+	for (int k = 0; k < 2; k++) {
+		head[k] = gg_xmalloc(times * sizeof **head);
+		next[k] = gg_xmalloc((p->n + 1) * sizeof **next);
+		by_time(p, (k == 1) != backward, head[k], next[k]);
+	}
+	for (uint32_t k = 0; k <= p->end; k++) {
+		uint32_t t = backward ? p->end - k : k;
+		for (uint32_t i = head[0][t]; i; i = next[0][i - 1]) {
+			held[i - 1] = take(&h, p->item[i - 1].size);
+			off[i - 1] = h.b[held[i - 1]].off;
+		}
+		for (uint32_t i = head[1][t]; i; i = next[1][i - 1])
+			release(&h, held[i - 1]);
+	}
+	for (int k = 0; k < 2; k++) {
+		free(head[k]);
+		free(next[k]);
+	}
+	free(held);
+	free(h.b);
+}
+
+typedef struct placed {
+	int64_t off, end;
+	uint32_t from, to;
+} placed;
+
+/* One item at the lowest place, or in the smallest gap, that all its contemporaries leave. */
+static int64_t find_place(const placed *q, size_t n, const item *it, bool best_fit)
+{
+	int64_t top = 0, gap = INT64_MAX, at = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (q[i].from > it->to || q[i].to < it->from)
+			continue;
+		if (q[i].off - top >= it->size && q[i].off - top < gap) {
+			at = top;
+			gap = q[i].off - top;
+			if (!best_fit)
+				break;
+		}
+		if (q[i].end > top)
+			top = q[i].end;
+	}
+	return at >= 0 ? at : top;
+}
+
+static void place_sorted(const planner *p, const uint32_t *order, bool best_fit, placed *q, int64_t *off)
+{
+	for (size_t k = 0; k < p->n; k++) {
+		const item *it = &p->item[order[k]];
+		int64_t at = find_place(q, k, it, best_fit);
+		size_t lo = 0, hi = k;
+		while (lo < hi) {
+			size_t mid = (lo + hi) / 2;
+			if (q[mid].off < at)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		memmove(q + lo + 1, q + lo, (k - lo) * sizeof *q);
+		q[lo] = (placed){at, at + it->size, it->from, it->to};
+		off[order[k]] = at;
+	}
+}
+
+typedef struct key {
+	double major, minor;
+	uint32_t i;
+} key;
+
+static int by_key(const void *x, const void *y)
+{
+	const key *a = x, *b = y;
+
+	if (a->major != b->major)
+		return a->major > b->major ? -1 : 1;
+	if (a->minor != b->minor)
+		return a->minor > b->minor ? -1 : 1;
+	return a->i < b->i ? -1 : a->i > b->i;
+}
+
+enum { BY_SIZE, BY_AREA, BY_BIRTH, BY_LENGTH, ORDERS };
+
+static void sort_items(const planner *p, int how, uint32_t *order)
+{
+	key *k = gg_xmalloc((p->n + 1) * sizeof *k);
+
+	for (size_t i = 0; i < p->n; i++) {
+		const item *it = &p->item[i];
+		double size = (double)it->size, life = it->to - it->from + 1.0;
+		double major[] = {size, size * life, -(double)it->from, life};
+		k[i] = (key){major[how], how == BY_SIZE ? life : size, (uint32_t)i};
+	}
+	qsort(k, p->n, sizeof *k, by_key);
+	for (size_t i = 0; i < p->n; i++)
+		order[i] = k[i].i;
+	free(k);
+}
+
+typedef struct search {
+	const planner *p;
+	int64_t bound, best;
+	int64_t *off, *best_off;
+	uint32_t *order;
+	placed *q;
+} search;
+
+static bool keep_best(search *s)
+{
+	int64_t size = arena_size(s->p, s->off);
+
+	if (size < s->best) {
+		s->best = size;
+		memcpy(s->best_off, s->off, s->p->n * sizeof *s->off);
+	}
+	return s->best == s->bound;
+}
+
+/* What ended at the top was placed too late: it goes first, and all is placed again. */
+static void promote_top(search *s)
+{
+	size_t n = s->p->n, k = 0;
+	int64_t size = arena_size(s->p, s->off);
+	uint32_t top;
+
+	while (k + 1 < n && s->off[s->order[k]] + s->p->item[s->order[k]].size != size)
+		k++;
+	top = s->order[k];
+	memmove(s->order + 1, s->order, k * sizeof *s->order);
+	s->order[0] = top;
+}
+
+static void search_orders(search *s)
+{
+	size_t n = s->p->n, work = n * n / 2 + 1, tries = WORK_MAX / work;
+
+	for (int how = 0; how < ORDERS; how++) {
+		sort_items(s->p, how, s->order);
+		for (size_t k = 0; k < 1 + tries / ORDERS / 2 && k < 60; k++) {
+			place_sorted(s->p, s->order, how != BY_BIRTH, s->q, s->off);
+			if (keep_best(s))
+				return;
+			place_sorted(s->p, s->order, how == BY_BIRTH, s->q, s->off);
+			if (keep_best(s))
+				return;
+			promote_top(s);
+		}
+	}
+}
+
+static void place_apart(planner *p)
+{
+	int64_t at = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		p->item[i].v->mem_off = at;
+		at += p->item[i].size;
+	}
+	p->out->arena = at;
+}
+
+static void place(planner *p)
+{
+	search s = {.p = p, .bound = p->out->bound, .best = INT64_MAX};
+
+	s.off = gg_xmalloc((p->n + 1) * sizeof *s.off);
+	s.best_off = gg_xmalloc((p->n + 1) * sizeof *s.best_off);
+	place_sweep(p, false, s.off);
+	if (!keep_best(&s)) {
+		place_sweep(p, true, s.off);
+		if (!keep_best(&s) && p->n <= SORTED_MAX) {
+			s.order = gg_xmalloc(p->n * sizeof *s.order);
+			s.q = gg_xmalloc(p->n * sizeof *s.q);
+			search_orders(&s);
+			free(s.order);
+			free(s.q);
+		}
+	}
+	for (size_t i = 0; i < p->n; i++)
+		p->item[i].v->mem_off = s.best_off[i];
+	p->out->arena = p->n ? s.best : 0;
+	free(s.off);
+	free(s.best_off);
+}
+
+bool gg_plan_graph(gg_diag *d, gg_graph *g, const gg_plan_options *o, gg_plan *out)
+{
+	static const gg_plan_options plain;
+	planner p = {.d = d, .g = g, .o = o ? o : &plain, .out = out};
+	bool good;
+
+	memset(out, 0, sizeof *out);
+	if ((good = find_lives(&p))) {
+		out->bound = compact(&p);
+		if (p.o->no_reuse)
+			place_apart(&p);
+		else
+			place(&p);
+	}
+	free(p.item);
+	return good;
+}
