@@ -1,0 +1,74 @@
+#include "backend.h"
+#include "target.h"
+#include "tool.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+int gg_threads(void)
+{
+	const char *s = getenv("GG_NUM_THREADS");
+	int64_t n;
+	cpu_set_t set;
+
+	if (s && gg_parse_int(s, &n) && n > 0 && n < 4096)
+		return (int)n;
+	if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
+		return CPU_COUNT(&set);
+	return 1;
+}
+
+static const gg_backend *query(gg_diag *d, const char *path, void *so)
+{
+	gg_backend_query_fn *ask = NULL;
+	const gg_backend *b;
+	void *sym = dlsym(so, "gg_backend_query");
+
+	if (!sym) {
+		gg_error(d, GG_MACHINE, "%s: not a backend: it has no gg_backend_query", path);
+		return NULL;
+	}
+	memcpy(&ask, &sym, sizeof ask);
+	b = ask(GG_BACKEND_ABI);
+	if (!b || b->abi != GG_BACKEND_ABI || b->size < sizeof *b) {
+		gg_error(d, GG_MACHINE, "%s: made for another version of gg", path);
+		return NULL;
+	}
+	return b;
+}
+
+const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
+{
+	static gg_map loaded; /* for the life of the process: backends are never unloaded */
+	const gg_backend *b = gg_map_gets(&loaded, name);
+	gg_arena a = {0};
+	const char *path;
+	void *so;
+
+	if (b)
+		return b;
+	path = gg_printf(&a, "%s/lib/gg-%s.so", gg_prefix(), name);
+	if (!(so = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+		gg_error(d, GG_MACHINE, "cannot load the backend '%s': %s", name, dlerror());
+	else if ((b = query(d, path, so)) && b->open && !b->open(d, threads > 0 ? threads : gg_threads()))
+		b = NULL;
+	gg_arena_fini(&a);
+	if (b) {
+		union {
+			const gg_backend *in;
+			void *out;
+		} keep = {b};
+		gg_map_puts(&loaded, gg_intern(name), keep.out);
+	}
+	return b;
+}
+
+const gg_kernel *gg_backend_kernel(const gg_backend *b, const char *name)
+{
+	for (int i = 0; i < b->nkernels; i++)
+		if (!strcmp(b->kernels[i]->name, name))
+			return b->kernels[i];
+	return NULL;
+}
