@@ -1,0 +1,66 @@
+#include "move.h"
+#include <string.h>
+
+static bool infer(gg_infer *f)
+{
+	const gg_shape *s = &f->in[0].shape, *idx = &f->in[1].shape;
+	gg_shape *out = &f->out[0].shape;
+	int64_t batch = gg_get_int(f->n, "batch_dims");
+	f->out[0].dtype = f->in[0].dtype;
+	if (s->rank < 0 || idx->rank < 0)
+		return true;
+	if (idx->rank == 0 || s->rank == 0)
+		return gg_fail(f, "data %s and indices %s must have rank 1 or more", gg_str(f, s), gg_str(f, idx));
+	if (batch < 0 || batch >= idx->rank || batch >= s->rank)
+		return gg_fail(f, "batch_dims is %lld, data has rank %d, indices %d", (long long)batch, s->rank,
+		               idx->rank);
+	gg_dim k = idx->dim[idx->rank - 1];
+	if (!gg_dim_known(k))
+		return true;
+	if (k < 1 || k > s->rank - batch)
+		return gg_fail(f, "an index has %lld numbers for data %s with batch_dims %lld", (long long)k,
+		               gg_str(f, s), (long long)batch);
+	for (int i = 0; i < batch; i++)
+		if (gg_dim_known(s->dim[i]) && gg_dim_known(idx->dim[i]) && s->dim[i] != idx->dim[i])
+			return gg_fail(f, "batch dims of data %s and indices %s differ", gg_str(f, s), gg_str(f, idx));
+	int first = (int)(batch + k), rank = idx->rank - 1 + s->rank - first;
+	if (rank > GG_MAX_RANK)
+		return gg_unsupported(f, "rank %d, at most %d is supported", rank, GG_MAX_RANK);
+	out->rank = rank;
+	for (int i = 0; i < idx->rank - 1; i++)
+		out->dim[i] = idx->dim[i];
+	for (int i = first; i < s->rank; i++)
+		out->dim[idx->rank - 1 + i - first] = s->dim[i];
+	gg_move_content(f, 1);
+	return true;
+}
+
+static bool eval(gg_eval *e)
+{
+	const gg_tensor *x = &e->in[0], *idx = &e->in[1];
+	int batch = (int)gg_get_int(e->n, "batch_dims"), k = (int)idx->shape.dim[idx->shape.rank - 1];
+	int64_t *at = gg_eval_ints(e, 1), stride[GG_MAX_RANK];
+	int64_t batches = gg_span(&x->shape, 0, batch), rows = gg_span(&idx->shape, batch, idx->shape.rank - 1);
+	int64_t inner = gg_span(&x->shape, batch + k, x->shape.rank);
+	size_t row = (size_t)inner * gg_dtype_size(x->dtype);
+	char *d = e->out[0].data;
+	if (gg_count(&e->out[0]) == 0)
+		return true;
+	gg_strides(&x->shape, stride);
+	for (int64_t b = 0; b < batches; b++)
+		for (int64_t r = 0; r < rows; r++, at += k, d += row) {
+			int64_t from = b * gg_span(&x->shape, batch, x->shape.rank);
+			for (int j = 0; j < k; j++) {
+				if (!gg_eval_indices(e, &at[j], 1, x->shape.dim[batch + j]))
+					return false;
+				from += at[j] * stride[batch + j];
+			}
+			memcpy(d, (const char *)x->data + (size_t)from * gg_dtype_size(x->dtype), row);
+		}
+	return true;
+}
+
+const gg_op gg_op_GatherND = {.name = "GatherND", .doc = "the slices of x at the index tuples in the last axis of indices",
+    .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
+    .attrs = (const gg_attr_spec[]){{"batch_dims", GG_ATTR_INT, false, "0"}, {0}},
+    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
