@@ -1,0 +1,3 @@
+#include "cumulate.h"
+
+GG_CUMULATE(CumProd, "running product along an axis", true);

@@ -1,0 +1,3 @@
+#include "cumulate.h"
+
+GG_CUMULATE(CumSum, "running sum along an axis", false);

@@ -1,0 +1,3 @@
+#include "reduce.h"
+
+GG_REDUCTION(ReduceLogSum, "log of the sum over axes", GG_FLOATS, false, 0, a + x, log(a), 0, a, a);
