@@ -1,0 +1,92 @@
+#include "pack.h"
+
+static int append(void *data, const char *p, size_t n)
+{
+	gg_buf_add(data, p, n);
+	return 0;
+}
+
+void gg_writer_init(gg_writer *w, gg_buf *b)
+{
+	w->b = b;
+	msgpack_packer_init(&w->pk, b, append);
+}
+
+void gg_put_nil(gg_writer *w) { msgpack_pack_nil(&w->pk); }
+
+void gg_put_bool(gg_writer *w, bool x)
+{
+	if (x)
+		msgpack_pack_true(&w->pk);
+	else
+		msgpack_pack_false(&w->pk);
+}
+
+void gg_put_int(gg_writer *w, int64_t x) { msgpack_pack_int64(&w->pk, x); }
+
+void gg_put_u64(gg_writer *w, uint64_t x) { msgpack_pack_uint64(&w->pk, x); }
+
+void gg_put_f32(gg_writer *w, float x) { msgpack_pack_float(&w->pk, x); }
+
+void gg_put_f64(gg_writer *w, double x) { msgpack_pack_double(&w->pk, x); }
+
+void gg_put_strn(gg_writer *w, const char *s, size_t n)
+{
+	msgpack_pack_str(&w->pk, n);
+	if (n)
+		msgpack_pack_str_body(&w->pk, s, n);
+}
+
+void gg_put_str(gg_writer *w, const char *s) { gg_put_strn(w, s, __builtin_strlen(s)); }
+
+void gg_put_bin(gg_writer *w, const void *p, size_t n)
+{
+	msgpack_pack_bin(&w->pk, n);
+	if (n)
+		msgpack_pack_bin_body(&w->pk, p, n);
+}
+
+void gg_put_ext(gg_writer *w, int type, const void *p, size_t n)
+{
+	msgpack_pack_ext(&w->pk, n, (int8_t)type);
+	if (n)
+		msgpack_pack_ext_body(&w->pk, p, n);
+}
+
+void gg_put_array(gg_writer *w, size_t n) { msgpack_pack_array(&w->pk, n); }
+
+void gg_put_map(gg_writer *w, size_t n) { msgpack_pack_map(&w->pk, n); }
+
+void gg_put_raw(gg_writer *w, const void *p, size_t n) { gg_buf_add(w->b, p, n); }
+
+/* Eight bytes a step, over eight tables. */
+static uint32_t table[8][256];
+
+static void make_table(void)
+{
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t c = i;
+		for (int k = 0; k < 8; k++)
+			c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+		table[0][i] = c;
+	}
+	for (int t = 1; t < 8; t++)
+		for (int i = 0; i < 256; i++)
+			table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
+}
+
+uint32_t gg_crc32(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	uint32_t c = 0xffffffffu;
+	if (!table[0][1])
+		make_table();
+	for (; n >= 8; p += 8, n -= 8) {
+		c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+		c = table[7][c & 255] ^ table[6][c >> 8 & 255] ^ table[5][c >> 16 & 255] ^ table[4][c >> 24] ^
+		    table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+	}
+	while (n--)
+		c = c >> 8 ^ table[0][(c ^ *p++) & 255];
+	return ~c;
+}
