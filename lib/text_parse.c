@@ -798,9 +798,15 @@ static bool note_stream(parser *p, notes *n)
 	return (x >= 0 && x < 1 << 16) || fail(p, at, "a stream is a number from 0 to 65535");
 }
 
+/* The graph's own map, as the name is interned already. */
+static gg_value *look_up(const parser *p, const char *name)
+{
+	return gg_map_get(&p->g->names, (uint64_t)(uintptr_t)name);
+}
+
 static gg_value *find_value(parser *p, const char *at, const char *name)
 {
-	gg_value *v = name ? gg_find_value(p->g, name) : NULL;
+	gg_value *v = name ? look_up(p, name) : NULL;
 	if (name && !v)
 		fail(p, at, "value '%.80s' is not defined before this line", name);
 	return v;
@@ -1031,7 +1037,7 @@ static bool is_absent(parser *p)
 
 static bool is_new_name(parser *p, const char *at, const char *name)
 {
-	return name && (!gg_find_value(p->g, name) || fail(p, at, "value '%.80s' is already defined", name));
+	return name && (!look_up(p, name) || fail(p, at, "value '%.80s' is already defined", name));
 }
 
 static bool read_results(parser *p)
@@ -1115,8 +1121,10 @@ static bool read_types(parser *p, size_t first)
 
 static bool read_loc(parser *p, gg_node *n)
 {
-	const char *back = p->p, *words[256];
+	const char *words[256];
 	int nloc = 0;
+	skip(p);
+	const char *back = p->p;
 	bool fresh = p->fresh;
 	if (!p->loc)
 		return true;
@@ -1477,9 +1485,11 @@ int gg_read_text(gg_diag *d, gg_source *s, gg_model **out)
 			gg_model_free(p.m);
 		else
 			*out = p.m;
+	} else if (!s->count) {
+		gg_error(d, GG_MALFORMED, "the text holds no graph");
+		got = -1;
 	}
 	s->at = (size_t)(p.p - s->p);
-	s->count += got > 0;
 	fini(&p);
 	gg_arena_fini(&arena);
 	return got;
