@@ -36,13 +36,17 @@ typedef struct gg_token {
 	const char *s; /* first byte of STR, BIN and EXT */
 } gg_token;
 
+typedef struct gg_line {
+	size_t at, line; /* of the record that starts at offset `at` */
+} gg_line;
+
 typedef struct gg_reader {
 	gg_diag *d;
 	const char *start, *p, *end;
 	bool failed;
-	size_t records;     /* whole ones so far */
-	const size_t *line; /* JSON: where the record of each line starts; else NULL */
-	size_t nlines, first_line;
+	size_t records;      /* whole ones so far */
+	const gg_line *line; /* JSON: messages say lines, not offsets; else NULL */
+	size_t nlines;
 } gg_reader;
 
 /* Reports with the place, once; always false. at NULL: where the reader is. */

@@ -74,9 +74,9 @@ void gg_source_close(gg_source *s)
 static size_t line_of(const gg_reader *r, const char *at)
 {
 	size_t i = 0;
-	while (i + 1 < r->nlines && r->line[i + 1] <= (size_t)(at - r->start))
+	while (i + 1 < r->nlines && r->line[i + 1].at <= (size_t)(at - r->start))
 		i++;
-	return r->first_line + i;
+	return r->nlines ? r->line[i].line : 1;
 }
 
 bool gg_reader_fail(gg_reader *r, gg_status s, const char *at, const char *fmt, ...)
