@@ -80,7 +80,7 @@ const gg_dim *gg_want_dims(gg_infer *f, int i, int *n)
 	gg_info *in = &f->in[i];
 	char class = gg_dtype_class(in->dtype);
 	int64_t count = gg_shape_count(&in->shape);
-	if (count < 0 || count > MAX_CONTENT || (class != 'I' && class != 'U'))
+	if (count < 0 || count > MAX_CONTENT || !strchr("IUB", class))
 		return 0;
 	*n = (int)count;
 	if (in->content)

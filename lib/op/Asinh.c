@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_UNARY(Asinh, "inverse hyperbolic sine of x", GG_FLOATS, asinh(x), 0);

@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_BITS(BitwiseAnd, "bits of x and y, broadcast", GG_INTS, x & y);

@@ -1,0 +1,8 @@
+#include "pointwise.h"
+
+static int64_t i(int64_t x, const double *attr) { return ~x; }
+static bool eval(gg_eval *e) { return gg_map1(e, 0, i, 0); }
+
+const gg_op gg_op_BitwiseNot = {GG_POINTWISE_OP(BitwiseNot, "all bits of x turned", 1, 0),
+                                .in = {{GG_INTS, 'T'}}, .out = {{GG_INTS, 'T'}}, .infer = gg_infer_same,
+                                .eval = eval};

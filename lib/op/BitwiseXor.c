@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_BITS(BitwiseXor, "bits of x xor y, broadcast", GG_INTS, x ^ y);

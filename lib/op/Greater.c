@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_COMPARE(Greater, "x > y, broadcast", 0, x > y);

@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_COMPARE(Less, "x < y, broadcast", 0, x < y);

@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_COMPARE(LessOrEqual, "x <= y, broadcast", 0, x <= y);

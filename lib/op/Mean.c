@@ -1,0 +1,16 @@
+#include "pointwise.h"
+
+static double f(double x, double y, const double *attr) { return x + y; }
+static bool eval(gg_eval *e) { return gg_map_fold(e, f, 0, e->nin); }
+
+const gg_op gg_op_Mean = {.name = "Mean",
+                          .doc = "the mean of the inputs, broadcast",
+                          .min_in = 1,
+                          .max_in = -1,
+                          .min_out = 1,
+                          .max_out = 1,
+                          .flags = GG_POINTWISE | GG_INPLACE | GG_COMMUTES,
+                          .in = {{GG_FLOATS, 'T'}},
+                          .out = {{GG_FLOATS, 'T'}},
+                          .infer = gg_infer_broadcast,
+                          .eval = eval};

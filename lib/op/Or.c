@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_BITS(Or, "x or y, broadcast", GG_DT(GG_BOOL), x | y);

@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_UNARY(Round, "x rounded to the nearest integer, ties to even", GG_FLOATS, rint(x), 0);

@@ -1,0 +1,3 @@
+#include "pointwise.h"
+
+GG_UNARY(Sinh, "hyperbolic sine of x", GG_FLOATS, sinh(x), 0);

@@ -1,0 +1,9 @@
+#include "pointwise.h"
+
+static bool dims(gg_dim x, gg_dim y, gg_dim *out)
+{
+	*out = gg_dim_sub(x, y);
+	return true;
+}
+
+GG_ARITH(Sub, "x - y, broadcast", GG_NUMBERS, 0, x - y, (int64_t)((uint64_t)x - (uint64_t)y), x - y, dims);
