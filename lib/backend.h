@@ -16,7 +16,9 @@ typedef struct gg_call {
 	const gg_node *node;        /* the first node covered */
 	const gg_node *const *cover; /* all of them, in order; cover[0] == node */
 	int ncover;
-	int nin, nout;              /* of the covered run: outer inputs, values that live on */
+	/* Inputs: the slots of the first node, dtype none where absent; then what the later nodes read
+	 * from outside, each value once. Outputs: one node's slots; of a longer run what lives on. */
+	int nin, nout;
 	gg_value *const *in_value, *const *out_value; /* which values in[] and out[] are */
 	gg_tensor *in, *out;        /* shapes at prepare; data too at run. Constants: data at prepare */
 	const uint8_t *in_layout, *out_layout; /* gg_layout */
