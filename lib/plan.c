@@ -125,6 +125,9 @@ static bool view_ok(const planner *p, const gg_node *n, gg_value *v)
 	gg_value *in = gg_in(n, 0);
 	const item *it;
 
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i])
+			return false; /* the kernel has to run */
 	if (!(n->op->flags & GG_VIEW) || !in || !in->mark || v != gg_out(n, 0) || v->layout != in->layout ||
 	    (v->layout != GG_PLAIN && !gg_shape_eq(shape_of(p, v), shape_of(p, in))) ||
 	    gg_dtype_size((gg_dtype)v->dtype) != gg_dtype_size((gg_dtype)in->dtype))

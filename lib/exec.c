@@ -1,0 +1,683 @@
+#include "exec.h"
+#include "frame.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- scopes ------------------------------------------------------------------------------------ */
+static void give_slots(gg_scope *s)
+{
+	gg_graph *g = s->g;
+	size_t n = g->nin;
+
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		n++;
+	for (gg_node *k = g->first; k; k = k->next)
+		n += (size_t)k->nout;
+	s->value = gg_xcalloc(n + 1, sizeof *s->value);
+	for (size_t i = 0; i < g->nin; i++)
+		s->value[s->nval++] = g->in[i];
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		s->value[s->nval++] = v;
+	for (gg_node *k = g->first; k; k = k->next)
+		for (int i = 0; i < k->nout; i++)
+			if (k->out[i])
+				s->value[s->nval++] = k->out[i];
+	for (size_t i = 0; i < s->nval; i++)
+		s->x->slot[s->value[i]->id] = (uint32_t)i;
+}
+
+static int find_state(const gg_graph *g, const gg_value *v)
+{
+	for (size_t i = 0; i < g->nstate; i++)
+		if (g->state[i]->param == v)
+			return (int)i;
+	return -1;
+}
+
+static bool load_consts(gg_scope *s)
+{
+	s->base = gg_xcalloc(s->nval + 1, sizeof *s->base);
+	s->know = gg_xcalloc(s->nval + 1, 1);
+	for (gg_value *v = s->g->consts; v; v = v->next_const) {
+		uint32_t i = gg_slot(s->x, v);
+		if (v->nuses && !gg_value_tensor(s->x->d, v, &s->base[i]))
+			return false;
+		s->know[i] = v->nuses && find_state(s->g, v) < 0 ? GG_HAS_SHAPE | GG_HAS_DATA : GG_HAS_SHAPE;
+	}
+	return true;
+}
+
+static bool check_kernels(gg_scope *s)
+{
+	for (const gg_node *n = s->g->first; n; n = n->next) {
+		bool ref = !n->kernel || !strcmp(n->kernel, "ref");
+		if (!ref && (!s->x->backend || !gg_backend_kernel(s->x->backend, n->kernel)))
+			return gg_node_error(s->x->d, GG_UNSUPPORTED, n, "the target '%s' has no kernel '%s'",
+			                     s->x->target ? s->x->target->name : "ref", n->kernel);
+		if (ref && !n->op->eval)
+			return gg_node_error(s->x->d, GG_UNSUPPORTED, n, "it has no reference kernel");
+	}
+	return true;
+}
+
+static bool add_bodies(gg_scope *s)
+{
+	for (gg_node *n = s->g->first; n; n = n->next) {
+		gg_scope **b;
+		int count = 0;
+		while (gg_body(n, count))
+			count++;
+		if (!count)
+			continue;
+		b = gg_xcalloc((size_t)count + 1, sizeof *b);
+		gg_map_put(&s->bodies, n->id, b);
+		for (int i = 0; i < count; i++) {
+			const char *name = gg_node_name(n);
+			uint64_t seed = gg_hash(name, strlen(name), s->seed + (uint64_t)i + 1);
+			if (!(b[i] = gg_scope_new(s->x, gg_body(n, i), s, seed)))
+				return false;
+		}
+	}
+	return true;
+}
+
+gg_scope *gg_scope_new(gg_exec *x, gg_graph *g, gg_scope *outer, uint64_t seed)
+{
+	gg_scope *s = gg_xcalloc(1, sizeof *s);
+
+	*s = (gg_scope){.x = x, .g = g, .outer = outer, .seed = seed};
+	give_slots(s);
+	for (int k = 0; k < 2; k++) {
+		s->copy[k] = gg_xcalloc(g->nin + 1, sizeof *s->copy[k]);
+		s->copy_len[k] = gg_xcalloc(g->nin + 1, sizeof *s->copy_len[k]);
+	}
+	if (load_consts(s) && check_kernels(s) && add_bodies(s))
+		return s;
+	gg_scope_free(s);
+	return NULL;
+}
+
+void gg_scope_drop(gg_scope *s)
+{
+	while (s->nframe)
+		gg_frame_free(s->frame[--s->nframe]);
+	free(s->inner);
+	free(s->step);
+	free(s->cover);
+	s->inner = NULL;
+	s->step = NULL;
+	s->cover = NULL;
+	s->ready = false;
+}
+
+void gg_scope_free(gg_scope *s)
+{
+	if (!s)
+		return;
+	gg_scope_drop(s);
+	for (gg_node *n = s->g->first; n; n = n->next) {
+		gg_scope **b = s->bodies.n ? gg_map_get(&s->bodies, n->id) : NULL;
+		for (int i = 0; b && b[i]; i++)
+			gg_scope_free(b[i]);
+		free(b);
+	}
+	gg_map_fini(&s->bodies);
+	for (int k = 0; k < 2; k++) {
+		for (size_t i = 0; i < s->g->nin; i++)
+			free(s->copy[k][i]);
+		free(s->copy[k]);
+		free(s->copy_len[k]);
+	}
+	free(s->value);
+	free(s->base);
+	free(s->know);
+	free(s);
+}
+
+/* All but the last node of a run write values that nobody else sees. */
+static int cover_of(const gg_scope *s, const gg_node *n)
+{
+	const gg_exec *x = s->x;
+	bool ref = !n->kernel || !strcmp(n->kernel, "ref");
+	int cover = x->backend && !ref ? gg_target_cover(x->target, n) : 1;
+	const gg_node *k = n;
+
+	for (int i = 0; i < cover - 1; i++, k = k->next)
+		for (int j = 0; j < k->nout; j++)
+			if (k->out[j] && (x->kept[k->out[j]->id] || gg_is_output(k->out[j])))
+				return 1;
+	return cover;
+}
+
+static void group(gg_scope *s)
+{
+	const gg_node *n;
+	uint32_t step = 0;
+
+	gg_graph_number(s->g);
+	s->step = gg_xcalloc(s->g->nnodes + 2, sizeof *s->step);
+	s->cover = gg_xcalloc(s->g->nnodes + 2, sizeof *s->cover);
+	s->inner = gg_xcalloc(s->nval + 1, sizeof *s->inner);
+	for (n = s->g->first; n;) {
+		int cover = s->cover[n->order] = cover_of(s, n);
+		step++;
+		for (int i = 0; i < cover; i++, n = n->next) {
+			s->step[n->order] = step;
+			for (int j = 0; i < cover - 1 && j < n->nout; j++)
+				if (n->out[j])
+					s->inner[gg_slot(s->x, n->out[j])] = true;
+		}
+	}
+	s->ready = true;
+}
+
+/* ---- one call ---------------------------------------------------------------------------------- */
+void *gg_run_alloc(gg_eval *e, int i, size_t bytes)
+{
+	gg_todo *t = e->ctx;
+	uint32_t s = t->out_slot[i];
+	void *p;
+
+	if (s == GG_ABSENT || !t->dynamic)
+		gg_bug("node '%s': a buffer for an output that has one", gg_node_name(e->n));
+	free(t->frame->val[s].data);
+	p = t->frame->val[s].data = gg_xaligned(bytes);
+	if (t->scope->x->o.poison)
+		memset(p, 0xff, bytes);
+	return p;
+}
+
+static bool reserve(gg_diag *d, const gg_todo *t, int i, bool poison)
+{
+	gg_tensor *out = &t->out[i], *val = &t->frame->val[t->out_slot[i]];
+	const gg_value *v = t->scope->value[t->out_slot[i]];
+	int64_t bytes = gg_value_bytes(v, &out->shape);
+
+	if (bytes < 0)
+		return gg_node_error(d, GG_MALFORMED, t->node[0], "output '%s' is too large for memory",
+		                     v->name);
+	free(val->data);
+	out->data = val->data = gg_xaligned((size_t)bytes);
+	if (poison)
+		memset(out->data, 0xff, (size_t)bytes);
+	return true;
+}
+
+bool gg_todo_shapes(gg_todo *t)
+{
+	gg_exec *x = t->scope->x;
+	const gg_node *n = t->node[0];
+	gg_info *info = gg_alloc_n(&x->tmp, (size_t)t->nout + 1, sizeof *info);
+
+	for (int i = 0; i < t->nin; i++)
+		if (t->in_slot[i] != GG_ABSENT)
+			t->in[i] = t->frame->val[t->in_slot[i]];
+	if (!gg_infer_tensors(x->d, n, gg_nargs(n), t->in, t->nout, info, &x->tmp))
+		return false;
+	for (int i = 0; i < t->nout; i++) {
+		uint32_t s = t->out_slot[i];
+		if (s == GG_ABSENT)
+			continue;
+		t->out[i].dtype = info[i].dtype ? info[i].dtype : (gg_dtype)n->out[i]->dtype;
+		t->out[i].shape = info[i].shape;
+		if (!(t->frame->know[s] & GG_DYNAMIC) && (t->frame->know[s] & GG_HAS_SHAPE))
+			t->out[i].data = t->frame->val[s].data;
+		else if (!gg_shape_known(&info[i].shape))
+			t->out[i].data = NULL;
+		else if (!reserve(x->d, t, i, x->o.poison))
+			return false;
+	}
+	return true;
+}
+
+bool gg_todo_prepare(gg_todo *t)
+{
+	gg_call *c = &t->call;
+	gg_exec *x = t->scope->x;
+
+	c->workspace = 0;
+	if (t->kernel->prepare && !t->kernel->prepare(c))
+		return false;
+	if (c->workspace > x->scratch_len) {
+		free(x->scratch);
+		x->scratch = gg_xaligned(c->workspace);
+		x->scratch_len = c->workspace;
+	}
+	return true;
+}
+
+void gg_todo_release(gg_todo *t)
+{
+	if (t->kernel && t->kernel->release && t->call.node)
+		t->kernel->release(&t->call);
+}
+
+static bool run_kernel(gg_todo *t)
+{
+	gg_call *c = &t->call;
+
+	c->seed = t->seed + t->scope->runs;
+	c->scratch = t->scope->x->scratch;
+	return t->kernel->run(c);
+}
+
+static bool run_dynamic(gg_todo *t)
+{
+	gg_exec *x = t->scope->x;
+	bool good;
+
+	if (!gg_todo_shapes(t))
+		return false;
+	if (t->kernel) {
+		for (int i = 0; i < t->nout; i++)
+			if (t->out_slot[i] != GG_ABSENT && !gg_shape_known(&t->out[i].shape))
+				return gg_node_error(
+				    x->d, GG_UNSUPPORTED, t->node[0],
+				    "kernel '%s' cannot make an output whose size hangs on data",
+				    t->kernel->name);
+		good = gg_todo_prepare(t) && run_kernel(t);
+		gg_todo_release(t);
+		t->call.state = NULL;
+	} else {
+		t->eval.seed = t->seed + t->scope->runs;
+		good = t->node[0]->op->eval(&t->eval);
+	}
+	for (int i = 0; i < t->nout && good; i++) {
+		uint32_t s = t->out_slot[i];
+		if (s == GG_ABSENT)
+			continue;
+		if (!gg_shape_known(&t->out[i].shape))
+			gg_bug("node '%s': output %d has no shape after its kernel ran",
+			       gg_node_name(t->node[0]), i);
+		t->frame->val[s].dtype = t->out[i].dtype;
+		t->frame->val[s].shape = t->out[i].shape;
+	}
+	return good;
+}
+
+static bool run_static(gg_todo *t)
+{
+	gg_tensor *val = t->frame->val;
+
+	for (int i = 0; i < t->nin; i++)
+		if (t->in_slot[i] != GG_ABSENT)
+			t->in[i].data = val[t->in_slot[i]].data;
+	if (t->kernel)
+		return run_kernel(t);
+	t->eval.seed = t->seed + t->scope->runs;
+	for (int i = 0; i < t->nout; i++) /* a kernel may have written over its copy of them */
+		if (t->out_slot[i] != GG_ABSENT)
+			t->out[i].data = val[t->out_slot[i]].data;
+	return t->node[0]->op->eval(&t->eval);
+}
+
+static bool is_finite(const gg_tensor *t, int64_t *at)
+{
+	double v[256];
+	int64_t count = gg_count(t);
+
+	for (int64_t i = 0; i < count; i += 256) {
+		int64_t n = count - i < 256 ? count - i : 256;
+		gg_load_f64(t->dtype, t->data, i, n, v);
+		for (int64_t k = 0; k < n; k++)
+			if (!isfinite(v[k])) {
+				*at = i + k;
+				return false;
+			}
+	}
+	return true;
+}
+
+static bool check_outputs(const gg_todo *t)
+{
+	const gg_scope *s = t->scope;
+
+	for (int i = 0; i < t->nout; i++) {
+		const gg_tensor *v = t->out_slot[i] == GG_ABSENT ? NULL : &t->frame->val[t->out_slot[i]];
+		int64_t at;
+		if (!v || !v->data || gg_dtype_class(v->dtype) != 'F' || is_finite(v, &at))
+			continue;
+		return gg_node_error(s->x->d, GG_DIFFERENT, t->node[t->nnode - 1],
+		                     "output '%s' is not finite: element %lld is %g in run %llu",
+		                     s->value[t->out_slot[i]]->name, (long long)at, gg_get_f64(v, at),
+		                     (unsigned long long)s->runs);
+	}
+	return true;
+}
+
+static bool run_todo(gg_todo *t)
+{
+	gg_exec *x = t->scope->x;
+
+	if (!(t->dynamic ? run_dynamic(t) : run_static(t)))
+		return false;
+	if (x->tmp.chunk && !t->body && !t->scope->outer)
+		gg_arena_reset(&x->tmp);
+	if (x->o.check_finite && !check_outputs(t))
+		return false;
+	for (size_t i = 0; i < t->ndead; i++) {
+		free(t->frame->val[t->dead[i]].data);
+		t->frame->val[t->dead[i]].data = NULL;
+	}
+	for (size_t i = 0; i < t->nfreed; i++)
+		memset(t->freed[i].p, 0xff, t->freed[i].len);
+	return true;
+}
+
+/* ---- one graph --------------------------------------------------------------------------------- */
+static bool fits(const gg_frame *f, const gg_tensor *in)
+{
+	for (size_t i = 0; i < f->scope->g->nin; i++)
+		if (f->in[i].dtype != in[i].dtype || !gg_shape_eq(&f->in[i].shape, &in[i].shape))
+			return false;
+	return true;
+}
+
+static gg_frame *find_frame(gg_scope *s, const gg_tensor *in)
+{
+	size_t i = 0;
+	gg_frame *f;
+
+	while (i < s->nframe && !fits(s->frame[i], in))
+		i++;
+	if (i < s->nframe) {
+		f = s->frame[i];
+	} else {
+		if (!s->ready)
+			group(s);
+		if (!(f = gg_frame_new(s, in)))
+			return NULL;
+		if (s->nframe == GG_FRAMES)
+			gg_frame_free(s->frame[GG_FRAMES - 1]);
+		else
+			s->nframe++;
+		i = s->nframe - 1;
+	}
+	memmove(s->frame + 1, s->frame, i * sizeof *s->frame);
+	return s->frame[0] = f;
+}
+
+static void drop_dynamic(gg_frame *f)
+{
+	for (size_t i = 0; i < f->scope->nval; i++)
+		if (f->scope->value[i]->kind == GG_TEMP &&
+		    ((f->know[i] & GG_DYNAMIC) || !(f->know[i] & GG_HAS_SHAPE))) {
+			free(f->val[i].data);
+			f->val[i].data = NULL;
+		}
+}
+
+bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out)
+{
+	gg_frame *f = find_frame(s, in);
+
+	if (!f)
+		return false;
+	s->runs++;
+	for (size_t i = 0; i < s->g->nin; i++)
+		f->val[gg_slot(s->x, s->g->in[i])].data = in[i].data;
+	for (size_t i = 0; i < f->nfollow; i++)
+		f->val[f->follow[i].slot].data = in[f->follow[i].input].data;
+	if (s->x->o.poison)
+		memset(f->arena, 0xff, f->arena_size);
+	for (size_t i = 0; i < f->ntodo; i++)
+		if (!run_todo(&f->todo[i])) {
+			drop_dynamic(f);
+			return false;
+		}
+	for (size_t i = 0; i < nout; i++)
+		out[i] = f->val[gg_slot(s->x, s->g->out[i]->value)];
+	return true;
+}
+
+/* Inputs of a body may be its own outputs of the trip before, which this run will overwrite:
+ * all but captures are copied. Two sets of copies take turns, as an output may be a view of one. */
+bool gg_run_body(gg_eval *e, int b, int nin, const gg_tensor *in, int nout, gg_tensor *out)
+{
+	gg_todo *t = e->ctx;
+	gg_scope *s = t->body[b];
+	gg_tensor own[64], *given = s->g->nin <= 64 ? own : gg_xcalloc(s->g->nin, sizeof *given);
+	size_t ncap = (size_t)t->node[0]->ncap;
+	int k = s->turn ^= 1;
+	bool good;
+
+	if ((size_t)nin != s->g->nin || (size_t)nout > s->g->nout)
+		gg_bug("node '%s': body %d run with %d inputs and %d outputs, it has %zu and %zu",
+		       gg_node_name(e->n), b, nin, nout, s->g->nin, s->g->nout);
+	for (size_t i = 0; i < s->g->nin; i++) {
+		size_t bytes;
+		given[i] = in[i];
+		if (i + ncap >= s->g->nin || !in[i].data)
+			continue;
+		bytes = gg_nbytes(&in[i]);
+		if (bytes > s->copy_len[k][i] || !s->copy[k][i]) {
+			free(s->copy[k][i]);
+			s->copy[k][i] = gg_xaligned(bytes);
+			s->copy_len[k][i] = bytes;
+		}
+		given[i].data = s->copy[k][i];
+		if (bytes)
+			memmove(given[i].data, in[i].data, bytes);
+	}
+	good = gg_scope_run(s, given, (size_t)nout, out);
+	if (given != own)
+		free(given);
+	return good;
+}
+
+/* ---- the whole model --------------------------------------------------------------------------- */
+static bool own_params(gg_exec *x)
+{
+	gg_graph *g = x->m->main;
+
+	x->param = gg_xcalloc(g->nstate + 1, sizeof *x->param);
+	x->old = gg_xcalloc(g->nout + 1, sizeof *x->old);
+	for (size_t i = 0; i < g->nstate; i++) {
+		gg_tensor *t = &x->main->base[gg_slot(x, g->state[i]->param)];
+		size_t bytes;
+		if (!t->dtype && !gg_value_tensor(x->d, g->state[i]->param, t))
+			return false;
+		bytes = gg_nbytes(t);
+		x->param[i] = gg_xaligned(bytes);
+		if (bytes)
+			memcpy(x->param[i], t->data, bytes);
+		t->data = x->param[i];
+	}
+	return true;
+}
+
+static bool any_kernel(const gg_graph *g)
+{
+	for (const gg_node *n = g->first; n; n = n->next) {
+		gg_graph *b;
+		if (n->kernel && strcmp(n->kernel, "ref"))
+			return true;
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			if (any_kernel(b))
+				return true;
+	}
+	return false;
+}
+
+gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o)
+{
+	gg_exec *x = gg_xcalloc(1, sizeof *x);
+	uint64_t seed = gg_hash("gg", 2, o->seed);
+
+	*x = (gg_exec){.d = d, .m = m, .o = *o};
+	x->slot = gg_xcalloc((size_t)m->next_id + 1, sizeof *x->slot);
+	x->kept = gg_xcalloc((size_t)m->next_id + 1, sizeof *x->kept);
+	if (any_kernel(m->main)) {
+		x->target = m->target ? gg_target_find(m->target) : NULL;
+		if (!x->target) {
+			gg_error(d, GG_UNSUPPORTED, "unknown target '%s'", m->target ? m->target : "");
+			goto fail;
+		}
+		if (x->target->backend && !(x->backend = gg_backend_load(d, x->target->backend, o->threads)))
+			goto fail;
+	}
+	if ((x->main = gg_scope_new(x, m->main, NULL, seed)) && own_params(x))
+		return x;
+fail:
+	gg_exec_free(x);
+	return NULL;
+}
+
+void gg_exec_free(gg_exec *x)
+{
+	if (!x)
+		return;
+	gg_scope_free(x->main);
+	for (size_t i = 0; x->param && i < x->m->main->nstate; i++)
+		free(x->param[i]);
+	for (size_t i = 0; x->old && i < x->m->main->nout; i++)
+		free(x->old[i]);
+	free(x->param);
+	free(x->old);
+	free(x->stage);
+	free(x->slot);
+	free(x->kept);
+	free(x->scratch);
+	gg_arena_fini(&x->tmp);
+	free(x);
+}
+
+static bool is_param_buffer(const gg_exec *x, const void *p, int except)
+{
+	for (size_t i = 0; p && i < x->m->main->nstate; i++)
+		if ((int)i != except && x->param[i] == p)
+			return true;
+	return false;
+}
+
+/* An output that is a parameter's old value must survive the update. */
+static void save_outputs(gg_exec *x, gg_tensor *out)
+{
+	gg_graph *g = x->m->main;
+
+	for (size_t i = 0; i < g->nout; i++) {
+		const gg_value *v = g->out[i]->value;
+		bool final = false;
+		size_t bytes;
+		if (!is_param_buffer(x, out[i].data, -1))
+			continue;
+		for (size_t k = 0; k < g->nstate; k++)
+			final |= x->param[k] == out[i].data && g->state[k]->final.value == v;
+		if (final)
+			continue;
+		bytes = gg_nbytes(&out[i]);
+		if (!x->old[i])
+			x->old[i] = gg_xaligned(bytes);
+		if (bytes)
+			memcpy(x->old[i], out[i].data, bytes);
+		out[i].data = x->old[i];
+	}
+}
+
+/* Finals that lie in another parameter's buffer (two that swap) are set aside first. */
+static bool update_state(gg_exec *x)
+{
+	gg_graph *g = x->m->main;
+	gg_frame *f = x->main->frame[0];
+	size_t stage = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		size_t at = 0;
+		for (size_t i = 0; i < g->nstate; i++) {
+			const gg_tensor *p = &f->val[gg_slot(x, g->state[i]->param)];
+			const gg_tensor *t = &f->val[gg_slot(x, g->state[i]->final.value)];
+			size_t bytes = gg_nbytes(p), room = (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+			if (!gg_shape_eq(&p->shape, &t->shape) || p->dtype != t->dtype)
+				return gg_error(x->d, GG_MALFORMED,
+				                "state '%s': its new value '%s' has another shape or dtype",
+				                g->state[i]->param->name, g->state[i]->final.value->name);
+			if (!bytes || !is_param_buffer(x, t->data, (int)i))
+				continue;
+			if (pass == 0)
+				stage += room;
+			else
+				memcpy((char *)x->stage + at, t->data, bytes);
+			at += room;
+		}
+		if (stage > x->stage_len) {
+			free(x->stage);
+			x->stage = gg_xaligned(stage);
+			x->stage_len = stage;
+		}
+	}
+	stage = 0;
+	for (size_t i = 0; i < g->nstate; i++) {
+		const gg_tensor *t = &f->val[gg_slot(x, g->state[i]->final.value)];
+		size_t bytes = gg_nbytes(t);
+		const void *from = t->data;
+		if (is_param_buffer(x, from, (int)i)) {
+			from = (char *)x->stage + stage;
+			stage += (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+		}
+		if (bytes && from != x->param[i])
+			memcpy(x->param[i], from, bytes);
+	}
+	return true;
+}
+
+bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out)
+{
+	if (!gg_scope_run(x->main, in, x->m->main->nout, out))
+		return false;
+	if (!x->m->main->nstate)
+		return true;
+	save_outputs(x, out);
+	return update_state(x);
+}
+
+bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
+{
+	gg_tensor *base = &x->main->base[gg_slot(x, param)];
+	int i = find_state(x->m->main, param);
+	gg_arena a = {0};
+	size_t bytes = gg_nbytes(t);
+
+	if (t->dtype != param->dtype || !gg_shape_eq(&t->shape, &param->shape)) {
+		gg_error(x->d, GG_MALFORMED, "'%s' is %s%s, expected %s%s", param->name,
+		         gg_dtype_name(t->dtype), gg_shape_str(&a, &t->shape),
+		         gg_dtype_name((gg_dtype)param->dtype), gg_shape_str(&a, &param->shape));
+		gg_arena_fini(&a);
+		return false;
+	}
+	if (i < 0) { /* kernels may have prepared it */
+		gg_scope_drop(x->main);
+		base->dtype = t->dtype;
+		base->shape = t->shape;
+		base->data = memset(gg_alloc(&x->m->arena, bytes + GG_ALIGN), 0, bytes);
+		base->data = (char *)base->data + (GG_ALIGN - (uintptr_t)base->data % GG_ALIGN) % GG_ALIGN;
+		x->main->know[gg_slot(x, param)] = GG_HAS_SHAPE | GG_HAS_DATA;
+	}
+	if (bytes)
+		memcpy(base->data, t->data, bytes);
+	return true;
+}
+
+bool gg_exec_get_param(gg_exec *x, gg_value *param, gg_tensor *out)
+{
+	*out = x->main->base[gg_slot(x, param)];
+	return out->dtype || gg_value_tensor(x->d, param, out);
+}
+
+bool gg_exec_keep(gg_exec *x, gg_value *v)
+{
+	if (v->graph != x->m->main)
+		return gg_error(x->d, GG_UNSUPPORTED, "'%s' is inside a body", v->name);
+	x->kept[v->id] = true;
+	gg_scope_drop(x->main);
+	return true;
+}
+
+bool gg_exec_value(gg_exec *x, gg_value *v, gg_tensor *out)
+{
+	if (!x->main->nframe)
+		return gg_error(x->d, GG_MALFORMED, "'%s' has no value before the first run", v->name);
+	*out = x->main->frame[0]->val[gg_slot(x, v)];
+	return true;
+}
