@@ -133,6 +133,7 @@ void gg_scope_free(gg_scope *s)
 	free(s->value);
 	free(s->base);
 	free(s->know);
+	gg_arena_fini(&s->tmp);
 	free(s);
 }
 
@@ -209,12 +210,12 @@ bool gg_todo_shapes(gg_todo *t)
 {
 	gg_exec *x = t->scope->x;
 	const gg_node *n = t->node[0];
-	gg_info *info = gg_alloc_n(&x->tmp, (size_t)t->nout + 1, sizeof *info);
+	gg_info *info = gg_alloc_n(&t->scope->tmp, (size_t)t->nout + 1, sizeof *info);
 
 	for (int i = 0; i < t->nin; i++)
 		if (t->in_slot[i] != GG_ABSENT)
 			t->in[i] = t->frame->val[t->in_slot[i]];
-	if (!gg_infer_tensors(x->d, n, gg_nargs(n), t->in, t->nout, info, &x->tmp))
+	if (!gg_infer_tensors(x->d, n, gg_nargs(n), t->in, t->nout, info, &t->scope->tmp))
 		return false;
 	for (int i = 0; i < t->nout; i++) {
 		uint32_t s = t->out_slot[i];
@@ -353,8 +354,7 @@ static bool run_todo(gg_todo *t)
 
 	if (!(t->dynamic ? run_dynamic(t) : run_static(t)))
 		return false;
-	if (x->tmp.chunk && !t->body && !t->scope->outer)
-		gg_arena_reset(&x->tmp);
+	gg_arena_reset(&t->scope->tmp);
 	if (x->o.check_finite && !check_outputs(t))
 		return false;
 	for (size_t i = 0; i < t->ndead; i++) {
@@ -540,7 +540,6 @@ void gg_exec_free(gg_exec *x)
 	free(x->slot);
 	free(x->kept);
 	free(x->scratch);
-	gg_arena_fini(&x->tmp);
 	free(x);
 }
 

@@ -110,7 +110,7 @@ static bool can_know(const gg_frame *f, const gg_node *n, const gg_info *out)
 static bool know_outputs(gg_frame *f, const gg_node *n, const gg_tensor *in)
 {
 	gg_exec *x = f->scope->x;
-	gg_tensor *out = gg_alloc_n(&x->tmp, (size_t)n->nout + 1, sizeof *out);
+	gg_tensor *out = gg_alloc_n(&f->scope->tmp, (size_t)n->nout + 1, sizeof *out);
 
 	if (!gg_eval_node(x->d, n, gg_nargs(n), in, n->nout, out))
 		return false;
@@ -129,8 +129,8 @@ static bool infer_node(gg_frame *f, const gg_node *n)
 {
 	gg_exec *x = f->scope->x;
 	int nin = gg_nargs(n);
-	gg_tensor *in = gg_alloc_n(&x->tmp, (size_t)nin + 1, sizeof *in);
-	gg_info *out = gg_alloc_n(&x->tmp, (size_t)n->nout + 1, sizeof *out);
+	gg_tensor *in = gg_alloc_n(&f->scope->tmp, (size_t)nin + 1, sizeof *in);
+	gg_info *out = gg_alloc_n(&f->scope->tmp, (size_t)n->nout + 1, sizeof *out);
 	bool known = true;
 
 	for (int i = 0; i < nin; i++) {
@@ -143,7 +143,7 @@ static bool infer_node(gg_frame *f, const gg_node *n)
 			in[i].data = NULL;
 	}
 	if (known) {
-		if (!gg_infer_tensors(x->d, n, nin, in, n->nout, out, &x->tmp))
+		if (!gg_infer_tensors(x->d, n, nin, in, n->nout, out, &f->scope->tmp))
 			return false;
 		if (can_know(f, n, out))
 			return know_outputs(f, n, in);
@@ -167,7 +167,7 @@ static bool infer(gg_frame *f)
 
 	for (const gg_node *n = f->scope->g->first; n && good; n = n->next) {
 		good = infer_node(f, n);
-		gg_arena_reset(&f->scope->x->tmp);
+		gg_arena_reset(&f->scope->tmp);
 	}
 	return good;
 }
@@ -351,7 +351,7 @@ static bool build_todo(gg_frame *f, gg_todo *t)
 	else
 		t->eval = (gg_eval){.n = t->node[0],
 		                    .d = x->d,
-		                    .a = &x->tmp,
+		                    .a = &t->scope->tmp,
 		                    .nin = t->nin,
 		                    .nout = t->nout,
 		                    .in = t->in,

@@ -91,6 +91,7 @@ struct gg_scope {
 	void **copy[2]; /* inputs of a body, in turn: outputs may be views of the last ones */
 	size_t *copy_len[2];
 	int turn;
+	gg_arena tmp; /* of one call */
 };
 
 struct gg_exec {
@@ -102,7 +103,6 @@ struct gg_exec {
 	uint32_t *slot; /* by value id */
 	bool *kept;     /* by value id */
 	gg_scope *main;
-	gg_arena tmp;  /* of one call */
 	void *scratch; /* workspace of whichever kernel runs */
 	size_t scratch_len;
 	void **param; /* by state: the buffer of its parameter */
