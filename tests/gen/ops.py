@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Cases of single ops for tests/unit/ops.c, from ONNX's own backend tests (pip install onnx).
+
+    tests/gen/ops.py OUT.gg MAX OP...    cases whose tensors have at most MAX elements
+
+Each case is a graph of constants: the inputs, one node, and want0, want1, ... for its outputs.
+"""
+import sys
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.backend.test.case import node as cases
+
+NAMES = {1: "f32", 11: "f64", 10: "f16", 16: "bf16", 17: "f8e4m3", 19: "f8e5m2", 7: "i64", 6: "i32", 5: "i16",
+         3: "i8", 13: "u64", 12: "u32", 4: "u16", 2: "u8", 22: "i4", 21: "u4", 9: "bool", 14: "c64", 8: "string"}
+
+
+class Skip(Exception):
+    pass
+
+
+def number(x):
+    if isinstance(x, (str, bytes, np.str_)):
+        s = x.decode() if isinstance(x, bytes) else str(x)
+        return '"' + s.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(x, (bool, np.bool_)):
+        return "true" if x else "false"
+    if isinstance(x, (int, np.integer)):
+        return str(int(x))
+    x = float(x)
+    return "nan" if x != x else "inf" if x == np.inf else "-inf" if x == -np.inf else repr(x)
+
+
+def typed(t, array):
+    if t not in NAMES:
+        raise Skip(f"dtype {t}")
+    return f"{NAMES[t]}[{', '.join(map(str, array.shape))}]"
+
+
+def literal(array):
+    return "[" + ", ".join(number(x) for x in array.reshape(-1).tolist()) + "]"
+
+
+def tensor(t):
+    """dtype code and values of a TensorProto or an array."""
+    if isinstance(t, onnx.TensorProto):
+        a = numpy_helper.to_array(t)
+        return t.data_type, a.astype(np.float64) if t.data_type in (16, 17, 19) else a
+    a = np.asarray(t)
+    if a.dtype == object or a.dtype.kind in "US":
+        return 8, a
+    code = helper.np_dtype_to_tensor_dtype(a.dtype)
+    return code, a.astype(np.float64) if code in (16, 17, 19) else a.astype(np.int64) if code in (21, 22) else a
+
+
+def attribute(a):
+    v = helper.get_attribute_value(a)
+    if a.name in ("dtype", "to"):
+        return f"{a.name}={NAMES[v]}"
+    if isinstance(v, onnx.TensorProto):
+        t, x = tensor(v)
+        return f"{a.name}={typed(t, x)} = {literal(x)}"
+    if isinstance(v, (list, tuple)) or type(v).__name__.startswith("Repeated"):
+        return f"{a.name}=[{', '.join(number(x) for x in v)}]"
+    if isinstance(v, onnx.GraphProto):
+        raise Skip("body")
+    return f"{a.name}={number(v)}"
+
+
+def case(c, ops, most):
+    g = c.model.graph
+    if len(g.node) != 1 or g.node[0].op_type not in ops or g.initializer or not c.data_sets:
+        raise Skip("another op")
+    n = g.node[0]
+    xs, ys = c.data_sets[0]
+    lines, given = [f'graph "{c.name}"'], {}
+    for i, x in zip(g.input, xs):
+        if not isinstance(x, (np.ndarray, np.generic, onnx.TensorProto)):
+            raise Skip("no tensor")
+        t, a = tensor(x)
+        given[i.name] = f"%x{len(given)}"
+        lines.append(f"const {given[i.name]} : {typed(t, a)} = {literal(a)}")
+        if a.size > most:
+            raise Skip("large")
+    args = ", ".join(given[i] if i else "_" for i in n.input)
+    outs = [f"%y{k}" if o else "_" for k, o in enumerate(n.output)]
+    attrs = ", ".join(attribute(a) for a in n.attribute)
+    lines.append(f"{', '.join(outs)} = {n.op_type}({args}){' {' + attrs + '}' if attrs else ''}")
+    for o, y in zip([o for o in outs if o != "_"], ys):
+        t, a = tensor(y)
+        if a.size > most:
+            raise Skip("large")
+        lines.append(f"const %want{o[2:]} : {typed(t, a)} = {literal(a)}")
+    lines += [f"output {o}" for o in outs if o != "_"]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    out, most, ops = sys.argv[1], int(sys.argv[2]), set(sys.argv[3:])
+    texts = []
+    for c in sorted(cases.collect_testcases(None), key=lambda c: c.name):
+        try:
+            texts.append(case(c, ops, most))
+        except Skip as e:
+            if str(e) not in ("another op", "large"):
+                print(f"{c.name}: {e}", file=sys.stderr)
+    with open(out, "w") as f:
+        f.write("# Written by tests/gen/ops.py from ONNX's backend tests.\n" + "\n".join(texts))
+    print(f"{out}: {len(texts)} cases", file=sys.stderr)
+
+
+main()
