@@ -37,14 +37,14 @@ static bool fits(gg_dtype t, gg_dim d)
 	       (d >= -((int64_t)1 << (bits - 1)) && d < (int64_t)1 << (bits - 1));
 }
 
-static void follow(gg_infer *f, gg_dim2 *dims)
+void gg_follow(gg_infer *f, int nin, gg_dim2 *dims)
 {
 	gg_shape *s = &f->out[0].shape;
 	int64_t count = gg_shape_count(s), stride[GG_MAX_RANK];
 	if (count < 0 || count > GG_MAX_CONTENT || !strchr("IUB", gg_dtype_class(f->out[0].dtype)))
 		return;
 	gg_dim *c = gg_alloc(f->a, GG_MAX_CONTENT * sizeof *c);
-	for (int i = 0; i < f->nin; i++) {
+	for (int i = 0; i < nin; i++) {
 		int n;
 		int64_t idx[GG_MAX_RANK] = {0}, at = 0;
 		const gg_dim *x = gg_want_dims(f, i, &n);
@@ -69,7 +69,7 @@ bool gg_infer_arith(gg_infer *f, gg_dim2 *dims)
 	if (!gg_infer_broadcast(f))
 		return false;
 	if (dims)
-		follow(f, dims);
+		gg_follow(f, f->nin, dims);
 	return true;
 }
 

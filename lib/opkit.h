@@ -14,6 +14,8 @@ typedef bool gg_dim2(gg_dim x, gg_dim y, gg_dim *out);
 /* Broadcasts the inputs to out[0] and follows small contents; dims NULL: shapes only. Variadic:
  * folds from the left. */
 bool gg_infer_arith(gg_infer *f, gg_dim2 *dims);
+/* The contents alone, of the first nin inputs; out[0] has its dtype and shape. */
+void gg_follow(gg_infer *f, int nin, gg_dim2 *dims);
 /* Surely not negative. */
 bool gg_dim_natural(gg_dim d);
 
