@@ -372,19 +372,25 @@ static bool read_u64(parser *p, uint64_t *out)
 	return true;
 }
 
-/* A float's bits from 0x..., else its value rounded to the dtype. */
+/* A float's bits from 0x..., else its value rounded to the dtype; here f8 does not saturate. */
 static bool read_float(parser *p, gg_dtype t, void *out)
 {
 	number n;
 	size_t size = gg_dtype_size(t);
 	if (!read_number(p, &n))
 		return false;
-	if (!n.bits)
-		gg_store_f64(t, out, 0, 1, &n.x);
-	else if (size < 8 && n.u >> (8 * size))
+	if (n.bits && size < 8 && n.u >> (8 * size))
 		return fail(p, n.at, "more bits than '%s' has", gg_dtype_name(t));
-	else
+	if (n.bits)
 		memcpy(out, &n.u, size);
+	else if (t == GG_F8E5M2)
+		*(uint8_t *)out = gg_f8e5m2_from(n.x, false);
+	else if (t == GG_F8E4M3)
+		*(uint8_t *)out = gg_f8e4m3_from(n.x, false);
+	else
+		gg_store_f64(t, out, 0, 1, &n.x);
+	if (t == GG_F8E4M3 && !n.bits && !isnan(n.x) && isnan(gg_f8e4m3_to(*(uint8_t *)out)))
+		return fail(p, n.at, "not a value of 'f8e4m3'");
 	return true;
 }
 
