@@ -88,6 +88,14 @@ $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
 # -O2 leaves the conversion loops scalar.
 $(B)/lib/dtype.o: CFLAGS += -O3
+# The vector loops once for each instruction set; the backend picks when it is opened.
+ISAS   := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
+ISA_avx2 := -march=haswell
+ISA_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
+CPUOBJ += $(ISAS:%=$(B)/lib/cpu/vec.%.o)
+$(B)/lib/cpu/vec.%.o: lib/cpu/simd/vec.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fno-math-errno -fno-trapping-math $(ISA_$*) -DISA=$* -c -o $@ $<
 $(B)/lib/cpu/%.o: CFLAGS += -fopenmp -O3
 $(B)/lib/gg-cpu.so: $(CPUOBJ)
 	@mkdir -p $(@D)

@@ -378,7 +378,6 @@ static gg_node *convert(gg_diag *d, gg_node *before, gg_value *v, gg_layout l)
 		gg_bug("op 'Reorder' is missing");
 	const char *name = gg_fresh_name(g, v->name);
 	gg_node *n = gg_add_node(g, before, op, 1, &v, 1, &name);
-	gg_set_attr_string(n, "layout", gg_layout_name(l));
 	n->out[0]->layout = l;
 	return gg_infer_node(d, n) ? n : 0;
 }

@@ -1,0 +1,43 @@
+/* The cpu backend, in reading order: vec.h loops over floats, dnn.h oneDNN in our words, then one
+ * file per kernel family: pointwise, conv, matmul, pool, norm, softmax, reduce, rnn, move.
+ *
+ * A kernel's output may lie over one of its inputs, exactly (in place) or not (the memory plan did
+ * not know of the run). cpu_out_begin and cpu_out_end make that somebody else's problem: where it
+ * would hurt, the kernel writes to a buffer of its own that is then copied. */
+#ifndef CPU_H
+#define CPU_H
+
+#include "../backend.h"
+#include "vec.h"
+
+extern int cpu_threads;
+
+/* Dims in the order of memory, outermost first: channels last for nhwc. */
+int cpu_physical(const gg_shape *s, gg_layout l, int64_t *dim);
+/* Channels-last and plain are the same bytes. */
+bool cpu_same_bytes(const gg_shape *s);
+/* One layout to another, float or not; both plain, nhwc or blocked. */
+bool cpu_convert(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout to);
+/* The call's first node on ref, into `out` in output 0's layout: for shapes not worth a kernel. */
+bool cpu_reference(gg_call *c, float *out);
+static inline int64_t cpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline const float *cpu_in(const gg_call *c, int i) { return i < c->nin ? c->in[i].data : 0; }
+
+/* Index in c->in of what covered node n reads in slot i; -1: absent, or made inside the run. */
+int cpu_slot(const gg_call *c, const gg_node *n, int i);
+
+/* Where to write output 0. `reads` are inputs that are read after writing began; elementwise
+ * reads at the same place are not among them. */
+float *cpu_out_begin(gg_call *c, int nreads, const int *reads);
+void cpu_out_end(gg_call *c, float *p);
+
+/* --- runs of pointwise nodes (pointwise.c) ------------------------------------------------- */
+typedef struct cpu_chain cpu_chain;
+/* The covered nodes from `from` on. Values made by earlier nodes of the run (there is at most one)
+ * are read from the output itself: the head wrote them there. NULL: reported. */
+cpu_chain *cpu_chain_new(gg_call *c, int from);
+void cpu_chain_run(const cpu_chain *k, const gg_call *c, float *out);
+bool cpu_chain_overlaps(const cpu_chain *k, const gg_call *c);
+void cpu_chain_free(cpu_chain *k);
+
+#endif
