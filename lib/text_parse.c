@@ -749,13 +749,14 @@ static gg_extra *read_extra(parser *p, bool equals)
 	skip(p);
 	const char *at = p->p, *e = json_end(p, at);
 	gg_extra *x = gg_alloc(&p->m->arena, sizeof *x);
-	if (!gg_json_to_msgpack(p->d, &b, at, (size_t)(e - at))) {
-		p->failed = true;
-		return NULL;
+	gg_diag quiet = {.silent = true};
+	if (gg_json_to_msgpack(&quiet, &b, at, (size_t)(e - at))) {
+		void *bytes = gg_alloc(&p->m->arena, b.len);
+		*x = (gg_extra){.key = key, .bytes = memcpy(bytes, b.p, b.len), .len = b.len};
+	} else {
+		x = NULL;
+		fail(p, at, "expected a JSON value");
 	}
-	char *bytes = gg_alloc(&p->m->arena, b.len);
-	memcpy(bytes, b.p, b.len);
-	*x = (gg_extra){.key = key, .bytes = bytes, .len = b.len};
 	gg_buf_fini(&b);
 	p->p = e;
 	p->fresh = false;
