@@ -77,14 +77,19 @@ static void keep(load *l, fields *f, const char *key, size_t len, const char *fr
 	f->tail = &x->next;
 }
 
+static bool is(const char *s, size_t len, const char *tag)
+{
+	return len == strlen(tag) && !memcmp(s, tag, len);
+}
+
 /* keys: in the order of the writer, so that the next one is nearly always the one looked for. */
 static int find_key(const char *const *keys, int next, const char *s, size_t len)
 {
 	for (int k = next; keys[k]; k++)
-		if (!strncmp(keys[k], s, len) && !keys[k][len])
+		if (is(s, len, keys[k]))
 			return k;
 	for (int k = 0; k < next; k++)
-		if (!strncmp(keys[k], s, len) && !keys[k][len])
+		if (is(s, len, keys[k]))
 			return k;
 	return -1;
 }
@@ -870,11 +875,6 @@ static bool load_graph(load *l, gg_graph *g)
 }
 
 /* ---- records ------------------------------------------------------------------------------ */
-static bool is(const char *s, size_t len, const char *tag)
-{
-	return len == strlen(tag) && !memcmp(s, tag, len);
-}
-
 static const char *take_tag(load *l, size_t *len)
 {
 	const char *at = l->r->p;
