@@ -48,6 +48,9 @@ int gg_read_text(gg_diag *d, gg_source *s, gg_model **out);
 /* One attribute value in text form ("[1, 1]", "1e-05", "\"x\"", "f16"), typed by `type`. */
 bool gg_parse_attr(gg_diag *d, gg_arena *a, const char *text, gg_attr_type type, gg_attr *out);
 void gg_print_attr(gg_buf *b, const gg_attr *a);
+/* A line diff of two texts ("- old", "+ new", with color in colour), shortest where they differ in
+ * less than some thousand lines. True when they differ. */
+bool gg_diff_text(gg_buf *out, const char *a, const char *b, int color);
 /* One node as its line of text, without locations: for messages and diffs. */
 void gg_print_node(gg_buf *b, const gg_node *n);
 

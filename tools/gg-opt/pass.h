@@ -1,34 +1,54 @@
 /* A pass: one file in pass/, `const gg_pass gg_pass_NAME`, listed by the Makefile. Over `run`
- * stand two lines: what it needs and what it breaks. The driver runs the structural check after
- * every pass that changed something. A pass descends into bodies through gg_pass_graphs. */
+ * stand two lines: what it needs and what it breaks. The driver visits bodies, innermost first,
+ * runs the structural check after every pass that changed something, and counts for --stats.
+ *
+ * A plugin (--load=FILE.so) exports `const gg_pass *const gg_plugin_passes[]`, ended by NULL, and
+ * `const int gg_plugin_abi = GG_PASS_ABI`. It finds libgg's functions in the tool. */
 #ifndef GG_PASS_H
 #define GG_PASS_H
 
 #include "../../lib/gg.h"
 
+#define GG_PASS_ABI 1
+
+typedef struct gg_refusal {
+	const char *why;
+	size_t n;
+} gg_refusal;
+
 typedef struct gg_pass_run {
+	const struct gg_pass *pass;
 	gg_diag *d;
 	gg_model *m;
-	gg_arena scratch;         /* reset by the driver after the pass */
+	gg_arena scratch;          /* emptied by the driver after the pass */
 	const char *const *option; /* "key=value" texts, from --pass=NAME:key=value */
 	int noption;
-	/* counters of --stats: add through gg_tried, gg_applied, gg_refused */
-	size_t tried, applied;
-	struct gg_refusal { const char *why; size_t n; } *refusal;
+	size_t applied, tried; /* tried: applied and refused */
+	gg_refusal *refusal;
 	size_t nrefusal, cap_refusal;
+	int64_t *left; /* single rewrites that --limit still allows; negative: no limit */
+	bool remarks;
 } gg_pass_run;
 
 typedef struct gg_pass {
 	const char *name;
-	const char *help;      /* one line */
-	const char *explain;   /* pattern, replacement, guards, formula: for --explain */
-	const char *pipeline;  /* the pipelines it is in and its place: "common:10 inference:20"; "" none */
-	const char *options;   /* "size=N max elements (default 65536)", or NULL */
-	bool exact;            /* results are bit-equal */
-	bool (*run)(gg_pass_run *p, gg_graph *g); /* on one graph; the driver visits bodies, innermost first */
+	const char *help;     /* one line */
+	const char *explain;  /* pattern, replacement, guards, formula: for --explain */
+	const char *pipeline; /* the pipelines it is in and its place: "common:10 inference:20"; "" none */
+	const char *options;  /* "size=N: most elements of a folded constant (65536)", or NULL */
+	bool exact;           /* results are bit-equal */
+	bool (*run)(gg_pass_run *p, gg_graph *g); /* on one graph; false: reported */
 } gg_pass;
 
-void gg_refused(gg_pass_run *p, const gg_node *n, const char *why); /* a near miss: counted by reason */
-const char *gg_pass_option(const gg_pass_run *p, const char *key);  /* value or NULL */
+/* Asked right before a rewrite: counts it; false when --limit forbids it. */
+bool gg_apply(gg_pass_run *p, const gg_node *n);
+/* A near miss: counted by reason, told with --remarks. */
+void gg_refused(gg_pass_run *p, const gg_node *n, const char *why);
+const char *gg_pass_option(const gg_pass_run *p, const char *key); /* value or NULL */
+
+/* Puts a node of `op` with first's inputs and attributes in first's place. It makes first's outputs,
+ * but output 0 is that of `last`, the only reader of first's output 0; both go. What it makes keeps
+ * its names, and the locations of both are merged. */
+gg_node *gg_fuse(gg_node *first, gg_node *last, const gg_op *op);
 
 #endif

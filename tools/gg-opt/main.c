@@ -1,0 +1,479 @@
+/* gg-opt: runs passes on a graph. The plan is a list of steps, made from --pass and --pipeline in
+ * the order given; each model of the input goes through it. */
+#include "pass.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define X(NAME) extern const gg_pass gg_pass_##NAME;
+#include "passes.inc"
+#undef X
+
+static const gg_pass *const builtin[] = {
+#define X(NAME) &gg_pass_##NAME,
+#include "passes.inc"
+#undef X
+};
+
+static const char *const pipelines[] = {"common", "inference", "optimize",        "hardware",
+                                        "final",  "run_op",    "run_op_hardware", "graph_kernel"};
+
+enum {
+	PASS = 1,
+	PIPELINE,
+	LEVEL,
+	SKIP,
+	LOAD,
+	LIST,
+	JSON,
+	EXPLAIN,
+	PRINT_PIPELINE,
+	BEFORE,
+	AFTER,
+	CHANGED,
+	STATS,
+	REMARKS,
+	TIME,
+	LIMIT,
+	CHECK,
+	REPRODUCER
+};
+
+static const gg_option options[] = {
+    {PASS, "pass", 0, "NAMES", "run these passes: a,b or adam:lr=0.01,addn"},
+    {PIPELINE, "pipeline", 0, "NAMES", "run these pipelines"},
+    {LEVEL, "O0", 0, 0, "run nothing"},
+    {SKIP, "skip", 0, "NAMES", "leave these passes out"},
+    {LOAD, "load", 0, "FILE", "load passes from a plugin"},
+    {LIST, "list", 0, 0, "list the passes and their pipelines"},
+    {JSON, "json", 0, 0, "with --list: as JSON"},
+    {EXPLAIN, "explain", 0, "PASS", "say what a pass does, and where it does not fire"},
+    {PRINT_PIPELINE, "print-pipeline", 0, 0, "print the passes that would run, one a line"},
+    {BEFORE, "print-before", 0, "NAMES", "print the graph to stderr before these passes, or all"},
+    {AFTER, "print-after", 0, "NAMES", "print the graph to stderr after these passes, or all"},
+    {CHANGED, "print-changed", 0, 0, "print to stderr what each pass changed, as a diff"},
+    {STATS, "stats", 0, 0, "count what was tried, applied and refused, and why"},
+    {REMARKS, "remarks", 0, 0, "tell each near miss"},
+    {TIME, "time", 0, 0, "print the time of each pass"},
+    {LIMIT, "limit", 0, "N", "stop after N single rewrites"},
+    {CHECK, "check", 0, "all", "check the whole graph after every pass, changed or not"},
+    {REPRODUCER, "reproducer", 0, "DIR", "when a pass fails, leave its input and command line here"},
+    {0},
+};
+
+static gg_tool tool = {
+    .name = "gg-opt",
+    .summary = "run passes on a graph",
+    .operands = "[FILE]...",
+    .options = options,
+    .examples = "  gg-parse model.onnx | gg-opt | gg-run\n"
+                "  gg-parse model.onnx | gg-opt --pass=fold_bn,dead_code --stats | gg-dump\n"
+                "  gg-opt --explain=bn_relu\n",
+};
+
+typedef struct step {
+	const gg_pass *pass;
+	const char **option;
+	size_t noption;
+	gg_pass_run run; /* its counters, over all models */
+	double ms;
+} step;
+
+static struct {
+	const gg_pass **pass;
+	size_t npass, cap_pass;
+	step *step;
+	size_t nstep, cap_step;
+	char **skip, **before, **after;
+	size_t nskip, nbefore, nafter;
+	bool given, list, json, print_pipeline, changed, stats, remarks, time, check_all;
+	int64_t left;
+	const char *explain, *reproducer;
+	gg_arena arena;
+} opt = {.left = -1};
+
+/* ---- which passes ----------------------------------------------------------------------- */
+static const gg_pass *find_pass(const char *name)
+{
+	for (size_t i = 0; i < opt.npass; i++)
+		if (!strcmp(opt.pass[i]->name, name))
+			return opt.pass[i];
+	gg_usage(&tool, "no pass is named '%s' (gg-opt --list shows them)", name);
+}
+
+static bool is_in(char **list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(list[i], name) || !strcmp(list[i], "all"))
+			return true;
+	return false;
+}
+
+/* The pass's place in a pipeline, or -1. */
+static int place(const gg_pass *p, const char *pipeline)
+{
+	size_t n = strlen(pipeline);
+	for (const char *s = p->pipeline; s && *s; s = strchr(s, ' '), s = s ? s + 1 : 0)
+		if (!strncmp(s, pipeline, n) && s[n] == ':')
+			return atoi(s + n + 1);
+	return -1;
+}
+
+static void check_option(const gg_pass *p, const char *word)
+{
+	size_t n = strcspn(word, "=");
+	for (const char *s = p->options; s; s = strstr(s, "; "), s = s ? s + 2 : 0)
+		if (word[n] == '=' && !strncmp(s, word, n) && s[n] == '=')
+			return;
+	gg_usage(&tool, "pass '%s' has no option '%.*s'%s%s", p->name, (int)n, word,
+	         p->options ? "; it has " : "", p->options ? p->options : "");
+}
+
+static void add_step(const gg_pass *p, const char **option, size_t noption)
+{
+	if (is_in(opt.skip, opt.nskip, p->name))
+		return;
+	GG_PUSH(opt.step, opt.nstep, opt.cap_step, ((step){.pass = p, .option = option, .noption = noption}));
+}
+
+static void add_passes(const char *list)
+{
+	size_t n, nword;
+	char **name = gg_split(&opt.arena, list, ',', &n);
+	for (size_t i = 0; i < n; i++) {
+		char **word = gg_split(&opt.arena, name[i], ':', &nword);
+		const gg_pass *p = find_pass(word[0]);
+		for (size_t k = 1; k < nword; k++) {
+			check_option(p, word[k]);
+			char *value = strchr(word[k], '=') + 1;
+			word[k] = gg_printf(&opt.arena, "%.*s%s", (int)(value - word[k]), word[k],
+			                    gg_unquote(&opt.arena, value));
+		}
+		add_step(p, (const char **)word + 1, nword - 1);
+	}
+}
+
+static void add_pipeline(const char *name)
+{
+	bool known = false;
+	for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
+		known |= !strcmp(pipelines[i], name);
+	if (!known)
+		gg_usage(&tool, "no pipeline is named '%s'", name);
+	for (int last = -1;;) { /* by place, then by name; few enough to select one by one */
+		int next = 1 << 30;
+		for (size_t i = 0; i < opt.npass; i++) {
+			int k = place(opt.pass[i], name);
+			if (k > last && k < next)
+				next = k;
+		}
+		if (next == 1 << 30)
+			break;
+		for (size_t i = 0; i < opt.npass; i++)
+			if (place(opt.pass[i], name) == next)
+				add_step(opt.pass[i], 0, 0);
+		last = next;
+	}
+}
+
+static void add_pipelines(const char *list)
+{
+	size_t n;
+	char **name = gg_split(&opt.arena, list, ',', &n);
+	for (size_t i = 0; i < n; i++)
+		add_pipeline(name[i]);
+}
+
+static void load_plugin(const char *path)
+{
+	const char *file = strchr(path, '/') ? path : gg_printf(&opt.arena, "./%s", path);
+	void *so = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	if (!so) {
+		gg_error(&tool.d, GG_MACHINE, "cannot load plugin '%s': %s", path, dlerror());
+		exit(GG_MACHINE);
+	}
+	const int *abi = dlsym(so, "gg_plugin_abi");
+	const gg_pass *const *p = dlsym(so, "gg_plugin_passes");
+	if (!abi || !p || *abi != GG_PASS_ABI)
+		gg_usage(&tool, "'%s' is not a gg-opt plugin of ABI %d", path, GG_PASS_ABI);
+	for (; *p; p++)
+		GG_PUSH(opt.pass, opt.npass, opt.cap_pass, *p);
+}
+
+/* ---- what is told ----------------------------------------------------------------------- */
+static int list_passes(void)
+{
+	gg_buf b = {0};
+	if (opt.json)
+		gg_buf_str(&b, "[");
+	for (size_t i = 0; i < opt.npass; i++) {
+		const gg_pass *p = opt.pass[i];
+		if (opt.json)
+			gg_buf_printf(
+			    &b,
+			    "%s\n  {\"name\": \"%s\", \"help\": \"%s\", \"pipeline\": \"%s\", \"exact\": %s}",
+			    i ? "," : "", p->name, p->help, p->pipeline, p->exact ? "true" : "false");
+		else
+			gg_buf_printf(&b, "%-18s %s [%s]\n", p->name, p->help,
+			              *p->pipeline ? p->pipeline : "in no pipeline");
+	}
+	gg_buf_str(&b, opt.json ? "\n]\n" : "");
+	return gg_emit(&tool, &b) ? GG_OK : tool.d.status;
+}
+
+static int explain(void)
+{
+	const gg_pass *p = find_pass(opt.explain);
+	gg_buf b = {0};
+	gg_buf_printf(&b, "%s: %s\n\n%s\n\npipelines: %s\nresults: %s\n", p->name, p->help, p->explain,
+	              *p->pipeline ? p->pipeline : "none",
+	              p->exact ? "bit for bit equal" : "equal within rounding");
+	if (p->options)
+		gg_buf_printf(&b, "options: %s\n", p->options);
+	return gg_emit(&tool, &b) ? GG_OK : tool.d.status;
+}
+
+static int print_pipeline(void)
+{
+	gg_buf b = {0};
+	for (size_t i = 0; i < opt.nstep; i++) {
+		gg_buf_str(&b, opt.step[i].pass->name);
+		for (size_t k = 0; k < opt.step[i].noption; k++)
+			gg_buf_printf(&b, ":%s", opt.step[i].option[k]);
+		gg_buf_str(&b, "\n");
+	}
+	if (!b.p)
+		gg_buf_str(&b, "");
+	return gg_emit(&tool, &b) ? GG_OK : tool.d.status;
+}
+
+static void text_of(gg_model *m, gg_buf *b)
+{
+	gg_diag silent = {.silent = true};
+	if (!gg_write_text(&silent, b, m, &(gg_text_options){.elide = 64}))
+		gg_buf_str(b, "(the graph cannot be printed)\n");
+}
+
+static void print_graph(gg_model *m, const char *when, const char *pass)
+{
+	gg_buf b = {0};
+	gg_buf_printf(&b, "# %s %s\n", when, pass);
+	text_of(m, &b);
+	fwrite(b.p, 1, b.len, stderr);
+	gg_buf_fini(&b);
+}
+
+static void print_changes(const char *pass, const gg_buf *before, gg_model *m)
+{
+	gg_buf now = {0}, diff = {0};
+	text_of(m, &now);
+	if (gg_diff_text(&diff, before->p, now.p, tool.color))
+		fprintf(stderr, "# %s\n%s", pass, diff.p);
+	gg_buf_fini(&now);
+	gg_buf_fini(&diff);
+}
+
+static void print_stats(void)
+{
+	for (size_t i = 0; i < opt.nstep; i++) {
+		const gg_pass_run *r = &opt.step[i].run;
+		if (opt.stats) {
+			fprintf(stderr, "%-18s tried %zu, applied %zu, refused %zu\n", opt.step[i].pass->name,
+			        r->tried, r->applied, r->tried - r->applied);
+			for (size_t k = 0; k < r->nrefusal; k++)
+				fprintf(stderr, "%18s %zu: %s\n", "", r->refusal[k].n, r->refusal[k].why);
+		}
+		if (opt.time)
+			fprintf(stderr, "%-18s %9.3f ms\n", opt.step[i].pass->name, opt.step[i].ms);
+	}
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+static double now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static bool run_graphs(gg_pass_run *r, gg_graph *g)
+{
+	gg_graph *b;
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			if (!run_graphs(r, b))
+				return false;
+	return r->pass->run(r, g);
+}
+
+/* The pass's input as text and the command that fails, in the folder given. */
+static void leave_reproducer(const step *s, const gg_buf *input)
+{
+	gg_buf cmd = {0};
+	char *text = gg_printf(&opt.arena, "%s/%s.gg", opt.reproducer, s->pass->name);
+	char *script = gg_printf(&opt.arena, "%s/%s.sh", opt.reproducer, s->pass->name);
+	gg_buf_printf(&cmd, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && gg-opt --check=all '--pass=%s",
+	              s->pass->name);
+	for (size_t k = 0; k < s->noption; k++)
+		gg_buf_printf(&cmd, ":%s", s->option[k]);
+	gg_buf_printf(&cmd, "' %s.gg\n", s->pass->name);
+	if (gg_write_file(&tool.d, text, input->p, input->len) &&
+	    gg_write_file(&tool.d, script, cmd.p, cmd.len))
+		gg_note(&tool.d, "wrote '%s' and '%s'", text, script);
+	gg_buf_fini(&cmd);
+}
+
+static bool run_pass(step *s, gg_model *m)
+{
+	gg_pass_run *r = &s->run;
+	size_t before = r->applied;
+	double start = now_ms();
+	r->pass = s->pass;
+	r->d = &tool.d;
+	r->m = m;
+	r->option = s->option;
+	r->noption = (int)s->noption;
+	r->left = &opt.left;
+	r->remarks = opt.remarks;
+	bool good = run_graphs(r, m->main);
+	bool changed = r->applied != before;
+	if (good && changed && m->target)
+		good = gg_select_open(&tool.d, m);
+	if (good && (changed || opt.check_all))
+		good = gg_check(&tool.d, m);
+	if (!good)
+		gg_error(&tool.d, tool.d.status, "pass '%s' failed", s->pass->name);
+	gg_arena_fini(&r->scratch);
+	s->ms += now_ms() - start;
+	return good;
+}
+
+static bool run_step(step *s, gg_model *m)
+{
+	const char *name = s->pass->name;
+	gg_buf before = {0};
+	if (is_in(opt.before, opt.nbefore, name))
+		print_graph(m, "before", name);
+	if (opt.changed || opt.reproducer)
+		text_of(m, &before);
+	bool good = run_pass(s, m);
+	if (!good && opt.reproducer)
+		leave_reproducer(s, &before);
+	if (good && opt.changed)
+		print_changes(name, &before, m);
+	if (good && is_in(opt.after, opt.nafter, name))
+		print_graph(m, "after", name);
+	gg_buf_fini(&before);
+	return good;
+}
+
+static bool optimise(gg_tool *t, gg_model *m, void *arg)
+{
+	for (size_t i = 0; i < opt.nstep; i++)
+		if (!run_step(&opt.step[i], m))
+			return false;
+	if (opt.nstep && !m->target)
+		m->stage = "opt";
+	return true;
+}
+
+static void take_option(int id, const char *value)
+{
+	switch (id) {
+	case SKIP:
+		opt.skip = gg_split(&opt.arena, value, ',', &opt.nskip);
+		break;
+	case LOAD:
+		load_plugin(value);
+		break;
+	case LIST:
+		opt.list = true;
+		break;
+	case JSON:
+		opt.json = true;
+		break;
+	case EXPLAIN:
+		opt.explain = value;
+		break;
+	case PRINT_PIPELINE:
+		opt.print_pipeline = true;
+		break;
+	case BEFORE:
+		opt.before = gg_split(&opt.arena, value, ',', &opt.nbefore);
+		break;
+	case AFTER:
+		opt.after = gg_split(&opt.arena, value, ',', &opt.nafter);
+		break;
+	case CHANGED:
+		opt.changed = true;
+		break;
+	case STATS:
+		opt.stats = true;
+		break;
+	case REMARKS:
+		opt.remarks = true;
+		break;
+	case TIME:
+		opt.time = true;
+		break;
+	case REPRODUCER:
+		opt.reproducer = value;
+		break;
+	case LIMIT:
+		if (!gg_parse_int(value, &opt.left) || opt.left < 0)
+			gg_usage(&tool, "--limit=%s is not a count", value);
+		break;
+	case CHECK:
+		if (strcmp(value, "all"))
+			gg_usage(&tool, "--check=%s: only 'all' is known", value);
+		opt.check_all = true;
+		break;
+	}
+}
+
+/* --skip and --load count for passes named before them too, so names are looked up at the end. */
+static void read_options(int argc, char **argv)
+{
+	struct {
+		int id;
+		const char *value;
+	} *what = 0;
+	size_t n = 0, cap = 0;
+	gg_args_start(&tool, argc, argv);
+	for (int id; (id = gg_args_next(&tool));) {
+		if (id == PASS || id == PIPELINE || id == LEVEL) {
+			what = gg_grow(what, n, &cap, sizeof *what);
+			what[n].id = id;
+			what[n++].value = tool.value;
+		} else {
+			take_option(id, tool.value);
+		}
+	}
+	for (size_t i = 0; i < opt.nskip; i++)
+		find_pass(opt.skip[i]);
+	for (size_t i = 0; i < n; i++)
+		what[i].id == PASS       ? add_passes(what[i].value)
+		: what[i].id == PIPELINE ? add_pipelines(what[i].value)
+		                         : (void)0;
+	if (!n)
+		add_pipelines("common,inference,optimize");
+	free(what);
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
+		GG_PUSH(opt.pass, opt.npass, opt.cap_pass, builtin[i]);
+	read_options(argc, argv);
+	if (opt.explain)
+		return explain();
+	if (opt.list)
+		return list_passes();
+	if (opt.print_pipeline)
+		return print_pipeline();
+	int status = gg_each_model(&tool, optimise, 0, true);
+	print_stats();
+	return status;
+}
