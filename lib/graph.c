@@ -223,6 +223,15 @@ void gg_add_state(gg_graph *g, gg_value *param, gg_value *final)
 	g->state[g->nstate++] = s;
 }
 
+void gg_clear_results(gg_graph *g)
+{
+	for (size_t i = 0; i < g->nout; i++)
+		unlink_use(g->out[i]);
+	for (size_t i = 0; i < g->nstate; i++)
+		unlink_use(&g->state[i]->final);
+	g->nout = g->nstate = 0;
+}
+
 static void forget_name(gg_value *v)
 {
 	gg_map *names = &v->graph->names;

@@ -1,0 +1,230 @@
+/* What a graph costs: per node (csv), in sum (stats), and where its values lie (memory). */
+#include "dump.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t count(const gg_value *v) { return v && v->shape.rank >= 0 ? gg_shape_count(&v->shape) : -1; }
+
+static int64_t bytes(const gg_value *v)
+{
+	int64_t n = count(v);
+	return n < 0 || !v->dtype ? -1 : (int64_t)gg_packed_bytes(v->dtype, n);
+}
+
+static int64_t dim(const gg_value *v, int i)
+{
+	i = i < 0 ? i + v->shape.rank : i;
+	return i < 0 || i >= v->shape.rank || !gg_dim_known(v->shape.dim[i]) ? -1 : v->shape.dim[i];
+}
+
+/* Multiply-adds of one output element: the products that are summed for it. */
+static int64_t products(const gg_node *n)
+{
+	const gg_value *x = gg_in(n, 0), *w = gg_in(n, 1), *y = n->out[0];
+	const char *op = n->op->name;
+	if (!strcmp(op, "Conv") || !strcmp(op, "FusedConv"))
+		return count(w) < 0 || dim(w, 0) <= 0 ? -1 : count(w) / dim(w, 0);
+	if (!strcmp(op, "ConvTranspose")) /* counted by input element: W holds what each one adds to */
+		return count(y) <= 0 || count(x) < 0 || count(w) < 0 || dim(w, 0) <= 0
+		           ? -1
+		           : count(x) * (count(w) / dim(w, 0)) / count(y);
+	if (!strcmp(op, "Gemm"))
+		return dim(x, gg_get_int(n, "transA") ? 0 : 1);
+	if (!strcmp(op, "MatMul") || !strcmp(op, "MatMulBias") || !strcmp(op, "MatMulInteger"))
+		return dim(x, -1);
+	return 0;
+}
+
+int64_t gg_flops(const gg_node *n)
+{
+	int64_t out = n->nout && n->out[0] ? count(n->out[0]) : 0, k = n->nout && n->out[0] ? products(n) : 0;
+	if (out < 0 || k < 0)
+		return -1;
+	return k ? 2 * out * k : n->op->flags & GG_POINTWISE ? out : 0;
+}
+
+/* ---- csv ---------------------------------------------------------------------------------- */
+static void field(gg_buf *b, const char *s)
+{
+	gg_buf_str(b, "\"");
+	for (; *s; s++)
+		gg_buf_printf(b, *s == '"' ? "\"\"" : "%c", *s);
+	gg_buf_str(b, "\",");
+}
+
+static void names(gg_buf *b, gg_value *const *v, const gg_use *u, int n)
+{
+	gg_buf list = {0};
+	for (int i = 0; i < n; i++) {
+		const gg_value *x = u ? u[i].value : v[i];
+		gg_buf_printf(&list, "%s%s", i ? " " : "", x ? x->name : "_");
+	}
+	field(b, list.p ? list.p : "");
+	gg_buf_fini(&list);
+}
+
+static void number(gg_buf *b, int64_t n, const char *end)
+{
+	if (n >= 0)
+		gg_buf_printf(b, "%" PRId64, n);
+	gg_buf_str(b, end);
+}
+
+static void csv_graph(gg_buf *b, const gg_graph *g)
+{
+	gg_graph *body;
+	for (const gg_node *n = g->first; n; n = n->next) {
+		const gg_value *y = gg_out(n, 0);
+		gg_arena a = {0};
+		gg_buf_printf(b, "%u,", n->id);
+		field(b, n->op->name);
+		field(b, gg_node_name(n));
+		names(b, 0, n->in, n->nin);
+		names(b, n->out, 0, n->nout);
+		field(b, y ? gg_dtype_name(y->dtype) : "");
+		field(b, y ? gg_shape_str(&a, &y->shape) : "");
+		field(b, n->kernel ? n->kernel : "");
+		number(b, gg_flops(n), ",");
+		number(b, y ? bytes(y) : 0, "\n");
+		gg_arena_fini(&a);
+		for (int i = 0; (body = gg_body(n, i)); i++)
+			csv_graph(b, body);
+	}
+}
+
+bool gg_dump_csv(gg_diag *d, gg_buf *b, gg_model *m)
+{
+	gg_buf_str(b, "id,op,name,inputs,outputs,dtype,shape,kernel,flops,bytes\n");
+	csv_graph(b, m->main);
+	return true;
+}
+
+/* ---- stats -------------------------------------------------------------------------------- */
+typedef struct totals {
+	size_t nodes, launches, params, consts, unsized;
+	int64_t param_elements, param_bytes, const_bytes, flops, value_bytes;
+	gg_map ops; /* name -> count + 1, as a pointer */
+	const char **op;
+	size_t nop, cap_op;
+} totals;
+
+static void add_op(totals *t, const char *op)
+{
+	size_t n = (size_t)(uintptr_t)gg_map_gets(&t->ops, op);
+	if (!n)
+		GG_PUSH(t->op, t->nop, t->cap_op, op);
+	gg_map_puts(&t->ops, op, (void *)(uintptr_t)(n + 1));
+}
+
+static void add_graph(totals *t, const gg_graph *g)
+{
+	gg_graph *body;
+	for (const gg_value *v = g->consts; v; v = v->next_const) {
+		bool param = v->kind == GG_PARAM;
+		t->params += param;
+		t->consts += !param;
+		t->param_elements += param ? count(v) : 0;
+		*(param ? &t->param_bytes : &t->const_bytes) += bytes(v);
+	}
+	for (const gg_node *n = g->first; n; n = n->next) {
+		int64_t f = gg_flops(n);
+		t->nodes++;
+		t->launches += !(n->op->flags & GG_VIEW);
+		t->unsized += f < 0;
+		t->flops += f < 0 ? 0 : f;
+		add_op(t, n->op->name);
+		for (int i = 0; i < n->nout; i++)
+			t->value_bytes += n->out[i] && bytes(n->out[i]) > 0 ? bytes(n->out[i]) : 0;
+		for (int i = 0; (body = gg_body(n, i)); i++)
+			add_graph(t, body);
+	}
+}
+
+static const totals *sorting;
+
+static int by_count(const void *a, const void *b)
+{
+	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+	size_t nx = (size_t)(uintptr_t)gg_map_gets(&sorting->ops, x),
+	       ny = (size_t)(uintptr_t)gg_map_gets(&sorting->ops, y);
+	return nx != ny ? (nx < ny) - (nx > ny) : strcmp(x, y);
+}
+
+static size_t count_of(const totals *t, const char *op)
+{
+	return (size_t)(uintptr_t)gg_map_gets(&t->ops, op);
+}
+
+bool gg_dump_stats(gg_diag *d, gg_buf *b, gg_model *m)
+{
+	totals t = {0};
+	add_graph(&t, m->main);
+	gg_buf_printf(b, "graph       %s\n", m->name ? m->name : "");
+	gg_buf_printf(b, "nodes       %zu\n", t.nodes);
+	gg_buf_printf(b, "parameters  %zu, %" PRId64 " elements, %" PRId64 " bytes\n", t.params,
+	              t.param_elements, t.param_bytes);
+	gg_buf_printf(b, "constants   %zu, %" PRId64 " bytes\n", t.consts, t.const_bytes);
+	gg_buf_printf(b, "flops       %" PRId64 "%s\n", t.flops,
+	              t.unsized ? " (without nodes of unknown size)" : "");
+	gg_buf_printf(b, "bytes       %" PRId64 " written by nodes\n", t.value_bytes);
+	gg_buf_printf(b, "launches    %zu\n", t.launches);
+	gg_buf_printf(b, "transposes  %zu\n", count_of(&t, "Transpose"));
+	gg_buf_printf(b, "casts       %zu\n", count_of(&t, "Cast"));
+	sorting = &t;
+	if (t.nop)
+		qsort(t.op, t.nop, sizeof *t.op, by_count);
+	for (size_t i = 0; i < t.nop; i++)
+		gg_buf_printf(b, "%8zu %s\n", count_of(&t, t.op[i]), t.op[i]);
+	gg_map_fini(&t.ops);
+	free(t.op);
+	return true;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+static void memory_graph(gg_buf *b, const gg_graph *g, const gg_plan *p)
+{
+	gg_buf_printf(b, "arena       %" PRId64 " bytes\n", p->arena);
+	gg_buf_printf(b, "bound       %" PRId64 " bytes (largest sum of live values; arena is %.3f of it)\n",
+	              p->bound, p->bound ? (double)p->arena / (double)p->bound : 1);
+	gg_buf_printf(b, "no reuse    %" PRId64 " bytes\n", p->total);
+	gg_buf_printf(b, "values      %zu planned, %zu share another's buffer, %zu sized at run time\n",
+	              p->planned, p->aliased, p->unplanned);
+	for (const gg_node *n = g->first; n; n = n->next) {
+		for (int i = 0; i < n->nout; i++) {
+			gg_value *v = n->out[i];
+			if (!v)
+				continue;
+			if (v->alias)
+				gg_buf_printf(b, "%12s %12s  %s = %s\n", "", "", v->name,
+				              gg_storage(v)->name);
+			else if (v->mem_off >= 0)
+				gg_buf_printf(b, "%12" PRId64 " %12" PRId64 "  %s\n", v->mem_off, v->mem_len,
+				              v->name);
+			else
+				gg_buf_printf(b, "%12s %12s  %s\n", "?", "?", v->name);
+		}
+	}
+}
+
+static bool plan_graph(gg_diag *d, gg_buf *b, gg_graph *g)
+{
+	gg_plan p = {0};
+	gg_graph *body;
+	if (!gg_plan_graph(d, g, &(gg_plan_options){0}, &p))
+		return false;
+	memory_graph(b, g, &p);
+	for (gg_node *n = g->first; n; n = n->next) {
+		int k = 0;
+		for (int i = 0; i < n->nattr; i++) {
+			if (n->attr[i].type != GG_ATTR_GRAPH || !(body = gg_body(n, k++)))
+				continue;
+			gg_buf_printf(b, "\nbody %s of '%s'\n", n->attr[i].name, gg_node_name(n));
+			if (!plan_graph(d, b, body))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool gg_dump_memory(gg_diag *d, gg_buf *b, gg_model *m) { return plan_graph(d, b, m->main); }
