@@ -32,7 +32,7 @@ need     = $(if $(wildcard $(1)),,$(2))
 MISSING := $(call need,/usr/include/msgpack.h,libmsgpack-dev) $(call need,/usr/bin/nanopb_generator*,nanopb) \
            $(call need,/usr/include/pb.h /usr/include/nanopb/pb.h,libnanopb-dev) \
            $(call need,/usr/include/dnnl.h,libdnnl-dev)
-NOBUILD := deps demo clean help
+NOBUILD := deps demo check san clean help format
 ifneq ($(strip $(MISSING)),)
 ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
 $(error missing Debian packages: $(strip $(MISSING)) -- run 'make deps' first)
@@ -104,6 +104,62 @@ $(B)/lib/gg-cpu.so: $(CPUOBJ)
 $(B)/tests/%: tests/unit/%.c $(B)/lib/libgg.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+
+# ---- what users call ----------------------------------------------------------------------------
+PACKAGES := build-essential perl
+# ^ compiler and make; prove. Then: the stream, the ONNX decoder, gg-cpu.so, tests, the second
+#   compiler and the format.
+PACKAGES += libmsgpack-dev
+PACKAGES += nanopb libnanopb-dev
+PACKAGES += libdnnl-dev
+PACKAGES += bats jq python3 python3-msgpack python3-numpy
+PACKAGES += clang clang-format
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+help:
+	@echo 'make          build into build/'
+	@echo 'make deps     install what building and testing need, from Debian packages'
+	@echo 'make demo     deps, build, run a network and compare with its reference output'
+	@echo 'make check    deps, build, all tests'
+	@echo 'make san      the tests again under address and undefined-behaviour sanitizers'
+	@echo 'make bench    ratios against onnxruntime, and the times of the tools'
+	@echo 'make install  into PREFIX (/usr/local), DESTDIR is honoured'
+	@echo 'make format   clang-format over all sources'
+
+deps:
+	@set -- $(PACKAGES); if dpkg -s "$$@" >/dev/null 2>&1; then echo "all packages are there: $$*"; else \
+	echo "installing with apt-get: $$*"; $(SUDO) apt-get update -q && \
+	DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -q -y --no-install-recommends "$$@"; fi
+
+demo: deps
+	$(MAKE) all
+	examples/demo.sh $(B)/bin
+
+# prove runs whatever prints TAP: C programs, shell scripts, bats files.
+TESTS = $(UNIT) $(sort $(wildcard tests/*.sh tests/cli/*.bats))
+.PHONY: run-tests
+check: deps
+	$(MAKE) run-tests
+run-tests: all $(UNIT) $(if $(CPUSRC),$(B)/tests/sweep)
+	PATH="$(abspath $(B)/bin):$$PATH" GG_BUILD=$(abspath $(B)) prove --timer --failures $(TESTS) $(if $(CPUSRC),$(B)/tests/sweep)
+
+san: deps
+	UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) SAN=1 B=build-san OPT='-O1 -g' run-tests
+
+bench: all
+	bench/run.sh $(abspath $(B))
+
+SOURCES = $(shell git ls-files '*.c' '*.h')
+format:
+	clang-format -i $(SOURCES)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1 \
+	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install $(BIN) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(wildcard $(B)/lib/gg-*.so) $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
+	for t in $(TOOLS); do install -m 644 docs/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t; done
 
 clean:
 	rm -rf build build-san
