@@ -153,12 +153,18 @@ SOURCES = $(shell git ls-files '*.c' '*.h')
 format:
 	clang-format -i $(SOURCES)
 
-install: all
+# Man pages: the text in docs/man, the options as the tool itself tells them.
+MAN := $(TOOLS:%=$(B)/man/%.1)
+$(B)/man/%.1: docs/man/%.txt docs/man.sh $(B)/bin/%
+	@mkdir -p $(@D)
+	docs/man.sh $(B)/bin/$* $< >$@
+
+install: all $(MAN)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1 \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install $(BIN) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(wildcard $(B)/lib/gg-*.so) $(DESTDIR)$(PREFIX)/lib
-	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
 	for t in $(TOOLS); do install -m 644 docs/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t; done
 
 clean:

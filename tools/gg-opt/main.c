@@ -44,7 +44,7 @@ enum {
 static const gg_option options[] = {
     {PASS, "pass", 0, "NAMES", "run these passes: a,b or adam:lr=0.01,addn"},
     {PIPELINE, "pipeline", 0, "NAMES", "run these pipelines"},
-    {LEVEL, "O0", 0, 0, "run nothing"},
+    {LEVEL, 0, 'O', "0", "-O0: run nothing"},
     {SKIP, "skip", 0, "NAMES", "leave these passes out"},
     {LOAD, "load", 0, "FILE", "load passes from a plugin"},
     {LIST, "list", 0, 0, "list the passes and their pipelines"},
@@ -443,6 +443,8 @@ static void read_options(int argc, char **argv)
 	size_t n = 0, cap = 0;
 	gg_args_start(&tool, argc, argv);
 	for (int id; (id = gg_args_next(&tool));) {
+		if (id == LEVEL && strcmp(tool.value, "0"))
+			gg_usage(&tool, "-O%s: only -O0 is known", tool.value);
 		if (id == PASS || id == PIPELINE || id == LEVEL) {
 			what = gg_grow(what, n, &cap, sizeof *what);
 			what[n].id = id;

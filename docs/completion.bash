@@ -1,0 +1,23 @@
+# bash completion for the gg tools: options as the tool's --help lists them, values where it names
+# them, else files. Install once for each tool.
+_gg() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} tool=${COMP_WORDS[0]}
+	[[ $cur == = ]] && cur=
+	[[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+	case $prev in
+	--pass | --skip | --explain | --print-before | --print-after)
+		COMPREPLY=($(compgen -W "$("$tool" --list 2>/dev/null | cut -d' ' -f1)" -- "$cur")) ;;
+	--pipeline) COMPREPLY=($(compgen -W 'common inference optimize hardware final' -- "$cur")) ;;
+	--target) COMPREPLY=($(compgen -W 'ref cpu' -- "$cur")) ;;
+	--layout) COMPREPLY=($(compgen -W 'keep auto nchw nhwc' -- "$cur")) ;;
+	--color) COMPREPLY=($(compgen -W 'auto always never' -- "$cur")) ;;
+	--fill) COMPREPLY=($(compgen -W 'normal ones zeros range' -- "$cur")) ;;
+	*)
+		if [[ $cur == -* ]]; then
+			COMPREPLY=($(compgen -W "$("$tool" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*' | sort -u)" -- "$cur"))
+		else
+			COMPREPLY=($(compgen -f -- "$cur"))
+		fi ;;
+	esac
+}
+complete -F _gg -o filenames gg-parse gg-opt gg-select gg-build gg-run gg-dump
