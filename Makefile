@@ -3,6 +3,9 @@
 # Lists come from the folders: a new file in lib/op or tools/gg-opt/pass is found, compiled and
 # registered without touching anything else.
 
+# make V=1 shows whole command lines.
+Q       := $(if $(V),,@)
+say      = @$(if $(V),:,printf '  %-4s %s\n' $(1) $(2))
 B       ?= build
 CC      ?= cc
 PREFIX  ?= /usr/local
@@ -61,27 +64,32 @@ NANOPB := $(firstword $(wildcard /usr/bin/nanopb_generator.py /usr/bin/nanopb_ge
 PBINC  := $(addprefix -I,$(wildcard /usr/include/nanopb))
 $(ONNX).c $(ONNX).h &: tools/gg-parse/onnx.proto tools/gg-parse/onnx.options
 	@mkdir -p $(B)
-	cd tools/gg-parse && $(NANOPB) -q -D $(abspath $(B)) onnx.proto
+	$(call say,GEN,$@)
+	$(Q)cd tools/gg-parse && $(NANOPB) -q -D $(abspath $(B)) onnx.proto
 $(ONNX).o: $(ONNX).c
-	$(CC) $(CFLAGS) $(PBINC) -c -o $@ $<
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CFLAGS) $(PBINC) -c -o $@ $<
 $(B)/tools/gg-parse/%.o: CFLAGS += $(PBINC)
 $(patsubst %.c,$(B)/%.o,$(wildcard tools/gg-parse/*.c)): $(ONNX).h
 
 # ---- objects, library, tools ---------------------------------------------------------------------
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -DGG_VERSION='"$(VERSION)"' -c -o $@ $<
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CFLAGS) -DGG_VERSION='"$(VERSION)"' -c -o $@ $<
 
 $(B)/lib/libgg.a: $(LIBOBJ) $(B)/ops.inc
 	@mkdir -p $(@D) && rm -f $@
-	ar rcs $@ $(LIBOBJ)
+	$(call say,AR,$@)
+	$(Q)ar rcs $@ $(LIBOBJ)
 
 toolobj = $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/$(1)/*.c tools/$(1)/*/*.c)))
 # Plugins and backends resolve libgg's symbols in the tool: all of libgg goes in.
 define tool
 $(B)/bin/$(1): $(call toolobj,$(1)) $(B)/lib/libgg.a $(if $(filter gg-parse,$(1)),$(ONNX).o)
 	@mkdir -p $$(@D)
-	$$(CC) $$(LDFLAGS) -rdynamic -o $$@ $(call toolobj,$(1)) $(if $(filter gg-parse,$(1)),$(ONNX).o) \
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(LDFLAGS) -rdynamic -o $$@ $(call toolobj,$(1)) $(if $(filter gg-parse,$(1)),$(ONNX).o) \
 	  -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $$(LIBS) $(if $(filter gg-parse,$(1)),-lprotobuf-nanopb)
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
@@ -99,11 +107,13 @@ $(B)/lib/cpu/vec.%.o: lib/cpu/simd/vec.c
 $(B)/lib/cpu/%.o: CFLAGS += -fopenmp -O3
 $(B)/lib/gg-cpu.so: $(CPUOBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -fopenmp -o $@ $(CPUOBJ) -ldnnl -lm
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -fopenmp -o $@ $(CPUOBJ) -ldnnl -lm
 
 $(B)/tests/%: tests/unit/%.c $(B)/lib/libgg.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
 
 # ---- what users call ----------------------------------------------------------------------------
 PACKAGES := build-essential perl

@@ -3,15 +3,19 @@
 static void quoted(gg_buf *b, const char *s)
 {
 	gg_buf_str(b, "\"");
-	for (; *s; s++)
-		gg_buf_printf(b, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+	for (; *s; s++) {
+		if (*s == '\n')
+			gg_buf_str(b, "\\n");
+		else
+			gg_buf_printf(b, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+	}
 	gg_buf_str(b, "\"");
 }
 
 static void edge(gg_buf *b, const gg_value *v, const char *to, uint32_t id)
 {
 	gg_arena a = {0};
-	char *label = gg_printf(&a, "%s\\n%s%s", v->name, gg_dtype_name(v->dtype),
+	char *label = gg_printf(&a, "%s\n%s%s", v->name, gg_dtype_name(v->dtype),
 	                        gg_shape_str(&a, &v->shape));
 	if (v->producer)
 		gg_buf_printf(b, "  n%u", v->producer->id);

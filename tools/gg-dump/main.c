@@ -43,7 +43,7 @@ static const struct {
 	bool (*dump)(gg_diag *d, gg_buf *b, gg_model *m);
 } formats[] = {
     {"text", dump_text},  {"json", gg_write_json}, {"dot", gg_dump_dot},
-    {"csv", gg_dump_csv}, {"onnx", gg_write_onnx},
+    {"csv", gg_dump_csv},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 
