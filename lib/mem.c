@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define CHUNK (64 << 10)
-#define BIG (1 << 20) /* chunks grow up to here, so that a million nodes need few of them */
+#define BIG (4 << 20) /* chunks grow up to here, so that a million nodes need few of them */
+#define HUGE_PAGE (2 << 20)
 
 struct gg_chunk {
 	struct gg_chunk *next;
@@ -78,7 +80,17 @@ static void new_chunk(gg_arena *a, size_t at_least)
 		size = BIG;
 	if (size < at_least)
 		size = at_least;
-	gg_chunk *c = gg_xmalloc(sizeof *c + size);
+	gg_chunk *c;
+	if (size < HUGE_PAGE) {
+		c = gg_xmalloc(sizeof *c + size);
+	} else { /* large graphs spend much of their time in page faults otherwise */
+		size_t whole = (sizeof *c + size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+		c = aligned_alloc(HUGE_PAGE, whole);
+		if (!c)
+			out_of_memory(whole);
+		madvise(c, whole, MADV_HUGEPAGE);
+		size = whole - sizeof *c;
+	}
 	c->size = size;
 	c->next = a->chunk;
 	a->chunk = c;
