@@ -6,7 +6,8 @@ typedef struct axis {
 } axis;
 
 /* Drops axes of one element and joins neighbours that are one run in both; -1: nothing to do. */
-static int collapse(int rank, const int64_t *dim, const int64_t *from, const int64_t *to, int64_t size, axis *ax)
+static int collapse(int rank, const int64_t *dim, const int64_t *from, const int64_t *to, int64_t size,
+                    axis *ax)
 {
 	int n = 0;
 	for (int i = 0; i < rank; i++) {
@@ -25,20 +26,20 @@ static int collapse(int rank, const int64_t *dim, const int64_t *from, const int
 
 /* Elements are copied by memcpy of a constant size: one load and store, whatever the alignment. */
 #define TILE 16
-#define PLANE(SIZE)                                                                                    \
-	static void plane##SIZE(axis p, axis q, const char *src, char *dst)                            \
-	{                                                                                              \
-		for (int64_t i = 0; i < p.n; i += TILE)                                                \
-			for (int64_t j = 0; j < q.n; j += TILE) {                                      \
-				int64_t ni = p.n - i < TILE ? p.n - i : TILE;                          \
-				int64_t nj = q.n - j < TILE ? q.n - j : TILE;                          \
-				for (int64_t a = i; a < i + ni; a++) {                                 \
-					const char *s = src + a * p.from + j * q.from;                 \
-					char *d = dst + a * p.to + j * q.to;                           \
-					for (int64_t b = 0; b < nj; b++)                               \
-						memcpy(d + b * q.to, s + b * q.from, SIZE);            \
-				}                                                                      \
-			}                                                                              \
+#define PLANE(SIZE) \
+	static void plane##SIZE(axis p, axis q, const char *src, char *dst) \
+	{ \
+		for (int64_t i = 0; i < p.n; i += TILE) \
+			for (int64_t j = 0; j < q.n; j += TILE) { \
+				int64_t ni = p.n - i < TILE ? p.n - i : TILE; \
+				int64_t nj = q.n - j < TILE ? q.n - j : TILE; \
+				for (int64_t a = i; a < i + ni; a++) { \
+					const char *s = src + a * p.from + j * q.from; \
+					char *d = dst + a * p.to + j * q.to; \
+					for (int64_t b = 0; b < nj; b++) \
+						memcpy(d + b * q.to, s + b * q.from, SIZE); \
+				} \
+			} \
 	}
 PLANE(1)
 PLANE(2)
@@ -54,10 +55,18 @@ static void plane(size_t size, axis p, axis q, const char *src, char *dst)
 		return;
 	}
 	switch (size) {
-	case 1: plane1(p, q, src, dst); return;
-	case 2: plane2(p, q, src, dst); return;
-	case 4: plane4(p, q, src, dst); return;
-	case 8: plane8(p, q, src, dst); return;
+	case 1:
+		plane1(p, q, src, dst);
+		return;
+	case 2:
+		plane2(p, q, src, dst);
+		return;
+	case 4:
+		plane4(p, q, src, dst);
+		return;
+	case 8:
+		plane8(p, q, src, dst);
+		return;
 	}
 	gg_bug("elements of %zu bytes", size);
 }
@@ -199,7 +208,8 @@ void gg_move_content(gg_infer *f, unsigned moved)
 	for (int i = 0; i < f->nout; i++) {
 		if (!is_small(&f->out[i]))
 			return;
-		e.out[i] = (gg_tensor){GG_I64, f->out[i].shape, gg_alloc(f->a, GG_MAX_CONTENT * sizeof(gg_dim))};
+		e.out[i] = (gg_tensor){GG_I64, f->out[i].shape,
+		                       gg_alloc(f->a, GG_MAX_CONTENT * sizeof(gg_dim))};
 	}
 	for (int i = 0; i < f->nin; i++)
 		if (!as_tensor(f, i, moved >> i & 1, &e.in[i]))
@@ -253,8 +263,8 @@ bool gg_eval_indices(gg_eval *e, int64_t *v, int64_t count, int64_t n)
 {
 	for (int64_t i = 0; i < count; i++) {
 		if (v[i] < -n || v[i] >= n)
-			return gg_fail(e, "index %lld is outside [%lld, %lld]", (long long)v[i], (long long)-n,
-			               (long long)n - 1);
+			return gg_fail(e, "index %lld is outside [%lld, %lld]", (long long)v[i],
+			               (long long)-n, (long long)n - 1);
 		v[i] += v[i] < 0 ? n : 0;
 	}
 	return true;

@@ -13,7 +13,7 @@ void gg_move(size_t size, int rank, const int64_t *dim, const void *src, const i
              const int64_t *to);
 /* n times the element at `value`. */
 void gg_move_fill(size_t size, void *dst, const void *value, int64_t n);
-void gg_strides(const gg_shape *s, int64_t *stride); /* row-major, in elements */
+void gg_strides(const gg_shape *s, int64_t *stride);  /* row-major, in elements */
 int64_t gg_span(const gg_shape *s, int from, int to); /* product of known dims [from,to) */
 
 /* For rules. Integer input i as numbers, all of them known; NULL: not known. In f->a. */
@@ -29,8 +29,8 @@ void gg_view_content(gg_infer *f); /* out[0] has the elements of in[0] in order 
 void gg_unknown_dims(gg_infer *f, int out, int rank);
 
 /* For kernels. */
-bool gg_eval_copy(gg_eval *e);                 /* out[0] has the bytes of in[0] */
-int64_t *gg_eval_ints(gg_eval *e, int i);      /* input i as i64, in e->a */
+bool gg_eval_copy(gg_eval *e);                          /* out[0] has the bytes of in[0] */
+int64_t *gg_eval_ints(gg_eval *e, int i);               /* input i as i64, in e->a */
 int64_t gg_eval_int(gg_eval *e, int i, int64_t absent); /* the first element of input i */
 /* Indices into an axis of n elements, made >= 0; false when one is outside. */
 bool gg_eval_indices(gg_eval *e, int64_t *v, int64_t count, int64_t n);

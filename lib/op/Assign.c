@@ -24,6 +24,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Assign = {.name = "Assign", .domain = "gg", .doc = "the new value of a variable", .min_in = 2, .max_in = 2,
-    .min_out = 1, .max_out = 1, .in = {{GG_ANY, 'T'}, {GG_ANY, 'T'}}, .out = {{GG_ANY, 'T'}},
-    .aliases = (const signed char[]){0, 0, -1}, .infer = infer, .eval = eval};
+const gg_op gg_op_Assign = {.name = "Assign",
+                            .domain = "gg",
+                            .doc = "the new value of a variable",
+                            .min_in = 2,
+                            .max_in = 2,
+                            .min_out = 1,
+                            .max_out = 1,
+                            .in = {{GG_ANY, 'T'}, {GG_ANY, 'T'}},
+                            .out = {{GG_ANY, 'T'}},
+                            .aliases = (const signed char[]){0, 0, -1},
+                            .infer = infer,
+                            .eval = eval};

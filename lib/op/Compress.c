@@ -49,7 +49,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Compress = {.name = "Compress", .doc = "the slices along axis, or the elements, where condition is true",
-    .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT}, {0}},
-    .flags = GG_DATA_SHAPE, .in = {{GG_ANY, 'T'}, {GG_DT(GG_BOOL)}}, .out = {{GG_ANY, 'T'}}, .infer = infer,
-    .eval = eval};
+const gg_op gg_op_Compress = {.name = "Compress",
+                              .doc = "the slices along axis, or the elements, where condition is true",
+                              .min_in = 2,
+                              .max_in = 2,
+                              .min_out = 1,
+                              .max_out = 1,
+                              .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT}, {0}},
+                              .flags = GG_DATA_SHAPE,
+                              .in = {{GG_ANY, 'T'}, {GG_DT(GG_BOOL)}},
+                              .out = {{GG_ANY, 'T'}},
+                              .infer = infer,
+                              .eval = eval};

@@ -14,8 +14,8 @@ static bool join(gg_infer *f, int i, int axis)
 		else if (!gg_dim_known(out->dim[k]))
 			out->dim[k] = gg_dim_known(s->dim[k]) ? s->dim[k] : out->dim[k];
 		else if (gg_dim_known(s->dim[k]) && s->dim[k] != out->dim[k])
-			return gg_fail(f, "input %d has shape %s, expected %lld along axis %d", i, gg_str(f, s),
-			               (long long)out->dim[k], k);
+			return gg_fail(f, "input %d has shape %s, expected %lld along axis %d", i,
+			               gg_str(f, s), (long long)out->dim[k], k);
 	}
 	return true;
 }
@@ -64,6 +64,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Concat = {.name = "Concat", .doc = "the inputs one after another along axis", .min_in = 1, .max_in = -1,
-    .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, true}, {0}},
-    .in = {{GG_ANY, 'T'}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+const gg_op gg_op_Concat = {.name = "Concat",
+                            .doc = "the inputs one after another along axis",
+                            .min_in = 1,
+                            .max_in = -1,
+                            .min_out = 1,
+                            .max_out = 1,
+                            .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, true}, {0}},
+                            .in = {{GG_ANY, 'T'}},
+                            .out = {{GG_ANY, 'T'}},
+                            .infer = infer,
+                            .eval = eval};

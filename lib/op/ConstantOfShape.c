@@ -51,6 +51,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_ConstantOfShape = {.name = "ConstantOfShape", .doc = "one value in the shape given", .min_in = 1,
-    .max_in = 1, .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"value", GG_ATTR_TENSOR}, {0}},
-    .in = {{GG_DT(GG_I64)}}, .out = {{GG_ANY}}, .infer = infer, .eval = eval};
+const gg_op gg_op_ConstantOfShape = {.name = "ConstantOfShape",
+                                     .doc = "one value in the shape given",
+                                     .min_in = 1,
+                                     .max_in = 1,
+                                     .min_out = 1,
+                                     .max_out = 1,
+                                     .attrs = (const gg_attr_spec[]){{"value", GG_ATTR_TENSOR}, {0}},
+                                     .in = {{GG_DT(GG_I64)}},
+                                     .out = {{GG_ANY}},
+                                     .infer = infer,
+                                     .eval = eval};

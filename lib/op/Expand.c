@@ -50,6 +50,13 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Expand = {.name = "Expand", .doc = "x broadcast together with shape", .min_in = 2, .max_in = 2,
-    .min_out = 1, .max_out = 1, .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .infer = infer,
-    .eval = eval};
+const gg_op gg_op_Expand = {.name = "Expand",
+                            .doc = "x broadcast together with shape",
+                            .min_in = 2,
+                            .max_in = 2,
+                            .min_out = 1,
+                            .max_out = 1,
+                            .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+                            .out = {{GG_ANY, 'T'}},
+                            .infer = infer,
+                            .eval = eval};

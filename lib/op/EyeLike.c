@@ -24,7 +24,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_EyeLike = {.name = "EyeLike", .doc = "ones on diagonal k, zeros elsewhere, in the shape of x", .min_in = 1,
-    .max_in = 1, .min_out = 1, .max_out = 1,
+const gg_op gg_op_EyeLike = {
+    .name = "EyeLike",
+    .doc = "ones on diagonal k, zeros elsewhere, in the shape of x",
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"dtype", GG_ATTR_DTYPE}, {"k", GG_ATTR_INT, false, "0"}, {0}},
-    .in = {{GG_NUMBERS | GG_DT(GG_BOOL)}}, .out = {{GG_NUMBERS | GG_DT(GG_BOOL)}}, .infer = infer, .eval = eval};
+    .in = {{GG_NUMBERS | GG_DT(GG_BOOL)}},
+    .out = {{GG_NUMBERS | GG_DT(GG_BOOL)}},
+    .infer = infer,
+    .eval = eval};

@@ -18,7 +18,15 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-const gg_op gg_op_Flatten = {.name = "Flatten", .doc = "x as a matrix: the dims before axis, the dims from it on",
-    .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "1"}, {0}}, .flags = GG_VIEW,
-    .in = {{GG_ANY, 'T'}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = gg_eval_copy};
+const gg_op gg_op_Flatten = {.name = "Flatten",
+                             .doc = "x as a matrix: the dims before axis, the dims from it on",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .min_out = 1,
+                             .max_out = 1,
+                             .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "1"}, {0}},
+                             .flags = GG_VIEW,
+                             .in = {{GG_ANY, 'T'}},
+                             .out = {{GG_ANY, 'T'}},
+                             .infer = infer,
+                             .eval = gg_eval_copy};

@@ -14,7 +14,8 @@ static bool infer(gg_infer *f)
 	if (idx->rank < 0)
 		return true;
 	if (s->rank - 1 + idx->rank > GG_MAX_RANK)
-		return gg_unsupported(f, "rank %d, at most %d is supported", s->rank - 1 + idx->rank, GG_MAX_RANK);
+		return gg_unsupported(f, "rank %d, at most %d is supported", s->rank - 1 + idx->rank,
+		                      GG_MAX_RANK);
 	for (int i = 0; i < axis; i++)
 		out->dim[n++] = s->dim[i];
 	for (int i = 0; i < idx->rank; i++)
@@ -44,6 +45,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Gather = {.name = "Gather", .doc = "the slices of x that indices name, along axis", .min_in = 2,
-    .max_in = 2, .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_INDICES}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+const gg_op gg_op_Gather = {.name = "Gather",
+                            .doc = "the slices of x that indices name, along axis",
+                            .min_in = 2,
+                            .max_in = 2,
+                            .min_out = 1,
+                            .max_out = 1,
+                            .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {0}},
+                            .in = {{GG_ANY, 'T'}, {GG_INDICES}},
+                            .out = {{GG_ANY, 'T'}},
+                            .infer = infer,
+                            .eval = eval};

@@ -14,8 +14,10 @@ static bool infer(gg_infer *f)
 	if (!gg_axis(f, "axis", gg_get_int(f->n, "axis"), s->rank, &axis))
 		return false;
 	for (int i = 0; i < s->rank; i++)
-		if (i != axis && gg_dim_known(s->dim[i]) && gg_dim_known(idx->dim[i]) && idx->dim[i] > s->dim[i])
-			return gg_fail(f, "indices %s reach beyond data %s along axis %d", gg_str(f, idx), gg_str(f, s), i);
+		if (i != axis && gg_dim_known(s->dim[i]) && gg_dim_known(idx->dim[i]) &&
+		    idx->dim[i] > s->dim[i])
+			return gg_fail(f, "indices %s reach beyond data %s along axis %d", gg_str(f, idx),
+			               gg_str(f, s), i);
 	gg_move_content(f, 1);
 	return true;
 }
@@ -36,12 +38,21 @@ static bool eval(gg_eval *e)
 		int64_t from = at[i] * stride[axis];
 		for (int k = 0; k < x->shape.rank; k++)
 			from += k == axis ? 0 : idx[k] * stride[k];
-		memcpy((char *)y->data + (size_t)i++ * size, (const char *)x->data + (size_t)from * size, size);
+		memcpy((char *)y->data + (size_t)i++ * size, (const char *)x->data + (size_t)from * size,
+		       size);
 	} while (gg_next_index(&y->shape, idx));
 	return true;
 }
 
-const gg_op gg_op_GatherElements = {.name = "GatherElements",
-    .doc = "y[i,j,...] = x[index[i,j,...],j,...]: the index replaces the position along axis", .min_in = 2, .max_in = 2,
-    .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_INDICES}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+const gg_op gg_op_GatherElements = {
+    .name = "GatherElements",
+    .doc = "y[i,j,...] = x[index[i,j,...],j,...]: the index replaces the position along axis",
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {0}},
+    .in = {{GG_ANY, 'T'}, {GG_INDICES}},
+    .out = {{GG_ANY, 'T'}},
+    .infer = infer,
+    .eval = eval};

@@ -10,10 +10,11 @@ static bool infer(gg_infer *f)
 	if (s->rank < 0 || idx->rank < 0)
 		return true;
 	if (idx->rank == 0 || s->rank == 0)
-		return gg_fail(f, "data %s and indices %s must have rank 1 or more", gg_str(f, s), gg_str(f, idx));
+		return gg_fail(f, "data %s and indices %s must have rank 1 or more", gg_str(f, s),
+		               gg_str(f, idx));
 	if (batch < 0 || batch >= idx->rank || batch >= s->rank)
-		return gg_fail(f, "batch_dims is %lld, data has rank %d, indices %d", (long long)batch, s->rank,
-		               idx->rank);
+		return gg_fail(f, "batch_dims is %lld, data has rank %d, indices %d", (long long)batch,
+		               s->rank, idx->rank);
 	gg_dim k = idx->dim[idx->rank - 1];
 	if (!gg_dim_known(k))
 		return true;
@@ -22,7 +23,8 @@ static bool infer(gg_infer *f)
 		               gg_str(f, s), (long long)batch);
 	for (int i = 0; i < batch; i++)
 		if (gg_dim_known(s->dim[i]) && gg_dim_known(idx->dim[i]) && s->dim[i] != idx->dim[i])
-			return gg_fail(f, "batch dims of data %s and indices %s differ", gg_str(f, s), gg_str(f, idx));
+			return gg_fail(f, "batch dims of data %s and indices %s differ", gg_str(f, s),
+			               gg_str(f, idx));
 	int first = (int)(batch + k), rank = idx->rank - 1 + s->rank - first;
 	if (rank > GG_MAX_RANK)
 		return gg_unsupported(f, "rank %d, at most %d is supported", rank, GG_MAX_RANK);
@@ -40,7 +42,8 @@ static bool eval(gg_eval *e)
 	const gg_tensor *x = &e->in[0], *idx = &e->in[1];
 	int batch = (int)gg_get_int(e->n, "batch_dims"), k = (int)idx->shape.dim[idx->shape.rank - 1];
 	int64_t *at = gg_eval_ints(e, 1), stride[GG_MAX_RANK];
-	int64_t batches = gg_span(&x->shape, 0, batch), rows = gg_span(&idx->shape, batch, idx->shape.rank - 1);
+	int64_t batches = gg_span(&x->shape, 0, batch),
+	        rows = gg_span(&idx->shape, batch, idx->shape.rank - 1);
 	int64_t inner = gg_span(&x->shape, batch + k, x->shape.rank);
 	size_t row = (size_t)inner * gg_dtype_size(x->dtype);
 	char *d = e->out[0].data;
@@ -60,7 +63,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_GatherND = {.name = "GatherND", .doc = "the slices of x at the index tuples in the last axis of indices",
-    .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"batch_dims", GG_ATTR_INT, false, "0"}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+const gg_op gg_op_GatherND = {.name = "GatherND",
+                              .doc = "the slices of x at the index tuples in the last axis of indices",
+                              .min_in = 2,
+                              .max_in = 2,
+                              .min_out = 1,
+                              .max_out = 1,
+                              .attrs = (const gg_attr_spec[]){{"batch_dims", GG_ATTR_INT, false, "0"}, {0}},
+                              .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+                              .out = {{GG_ANY, 'T'}},
+                              .infer = infer,
+                              .eval = eval};

@@ -45,7 +45,8 @@ static bool infer(gg_infer *f)
 static bool eval(gg_eval *e)
 {
 	if (gg_count(&e->in[0]) != 1)
-		return gg_fail(e, "the condition has %lld elements, expected 1", (long long)gg_count(&e->in[0]));
+		return gg_fail(e, "the condition has %lld elements, expected 1",
+		               (long long)gg_count(&e->in[0]));
 	const gg_graph *b = branch(e->n, *(const uint8_t *)e->in[0].data ? "then_branch" : "else_branch");
 	gg_tensor *out = gg_alloc_n(e->a, (size_t)e->nout + 1, sizeof *out);
 	int which = 0;
@@ -59,7 +60,17 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_If = {.name = "If", .doc = "the outputs of one of two bodies", .min_in = 1, .max_in = 1, .min_out = 1,
-    .max_out = -1,
-    .attrs = (const gg_attr_spec[]){{"then_branch", GG_ATTR_GRAPH, true}, {"else_branch", GG_ATTR_GRAPH, true}, {0}},
-    .flags = GG_NOFOLD, .in = {{GG_DT(GG_BOOL)}}, .out = {{GG_ANY}}, .infer = infer, .eval = eval};
+const gg_op gg_op_If = {.name = "If",
+                        .doc = "the outputs of one of two bodies",
+                        .min_in = 1,
+                        .max_in = 1,
+                        .min_out = 1,
+                        .max_out = -1,
+                        .attrs = (const gg_attr_spec[]){{"then_branch", GG_ATTR_GRAPH, true},
+                                                        {"else_branch", GG_ATTR_GRAPH, true},
+                                                        {0}},
+                        .flags = GG_NOFOLD,
+                        .in = {{GG_DT(GG_BOOL)}},
+                        .out = {{GG_ANY}},
+                        .infer = infer,
+                        .eval = eval};

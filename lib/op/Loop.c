@@ -46,7 +46,8 @@ static void settle(gg_infer *f, const gg_graph *b, gg_shape *s)
 		changed = 0;
 		for (int i = 0; i < n; i++) {
 			bool unsure = !good || trip > GG_MAX_RANK;
-			changed |= widen(f, i, &s[i], unsure ? &gg_shape_unknown : &c->out[1 + i]->value->shape);
+			changed |= widen(f, i, &s[i],
+			                 unsure ? &gg_shape_unknown : &c->out[1 + i]->value->shape);
 		}
 	}
 }
@@ -69,7 +70,8 @@ static bool infer_body(gg_infer *f, gg_graph *b)
 	if (open)
 		settle(f, b, s);
 	for (int i = 0; i < n; i++)
-		if (!body_set(f, b->in[BEFORE + i], GG_NONE, b->in[BEFORE + i]->shape.rank < 0 ? &s[i] : NULL))
+		if (!body_set(f, b->in[BEFORE + i], GG_NONE,
+		              b->in[BEFORE + i]->shape.rank < 0 ? &s[i] : NULL))
 			return false;
 	return gg_infer_graph(f->d, b);
 }
@@ -107,15 +109,16 @@ static bool infer(gg_infer *f)
 		if (i < carried) {
 			gg_dtype t = f->in[BEFORE + i].dtype;
 			if (t && v->dtype && v->dtype != t)
-				return gg_fail(f, "carried value %d is %s at first and %s then", i, gg_dtype_name(t),
-				               gg_dtype_name((gg_dtype)v->dtype));
+				return gg_fail(f, "carried value %d is %s at first and %s then", i,
+				               gg_dtype_name(t), gg_dtype_name((gg_dtype)v->dtype));
 			f->out[i].dtype = t;
 			f->out[i].shape = body_common(f, i, &s, &f->in[BEFORE + i].shape);
 			continue;
 		}
 		if (s.rank < 0 || s.rank == GG_MAX_RANK)
 			continue;
-		gg_dim trips = m && n == 1 ? (gg_dim_number(m[0]) && m[0] < 0 ? 0 : m[0]) : gg_unknown_dim(f, i, s.rank);
+		gg_dim trips = m && n == 1 ? (gg_dim_number(m[0]) && m[0] < 0 ? 0 : m[0])
+		                           : gg_unknown_dim(f, i, s.rank);
 		f->out[i].shape = body_insert(&s, 0, trips);
 	}
 	return true;
@@ -149,7 +152,8 @@ static bool finish(gg_eval *e, int carried, const body_slot *slot, const scanned
 			continue;
 		}
 		const scanned *sc = &scan[i - carried];
-		gg_shape one = trips ? sc->shape : body_nothing(b->out[1 + i]->value), all = body_insert(&one, 0, trips);
+		gg_shape one = trips ? sc->shape : body_nothing(b->out[1 + i]->value),
+		         all = body_insert(&one, 0, trips);
 		bool good;
 		void *p = body_place(e, i, &all, &good);
 		if (!good)
@@ -171,12 +175,14 @@ static bool eval(gg_eval *e)
 {
 	int carried = ncarried(e->n), args = gg_nargs(e->n), ncap = e->n->ncap;
 	int nin = BEFORE + carried + ncap, nout = 1 + e->nout, nscan = e->nout - carried;
-	gg_tensor *in = gg_alloc_n(e->a, (size_t)nin, sizeof *in), *out = gg_alloc_n(e->a, (size_t)nout, sizeof *out);
+	gg_tensor *in = gg_alloc_n(e->a, (size_t)nin, sizeof *in),
+	          *out = gg_alloc_n(e->a, (size_t)nout, sizeof *out);
 	scanned *scan = gg_alloc_n(e->a, (size_t)nscan + 1, sizeof *scan);
 	body_slot *slot = gg_xcalloc((size_t)carried + 1, sizeof *slot);
 	bool asked = args > 1 && e->in[1].dtype != GG_NONE, good = true;
 	uint8_t go = asked ? *(const uint8_t *)e->in[1].data != 0 : 1;
-	int64_t limit = args > 0 && e->in[0].dtype != GG_NONE ? gg_get_i64(&e->in[0], 0) : INT64_MAX, trip = 0;
+	int64_t limit = args > 0 && e->in[0].dtype != GG_NONE ? gg_get_i64(&e->in[0], 0) : INT64_MAX,
+	        trip = 0;
 	for (int i = 0; i < carried; i++)
 		slot[i].t = e->in[BEFORE + i];
 	for (int i = 0; i < ncap; i++)
@@ -201,7 +207,16 @@ static bool eval(gg_eval *e)
 	return good;
 }
 
-const gg_op gg_op_Loop = {.name = "Loop", .doc = "a body run again and again", .min_in = 2, .max_in = -1, .min_out = 1,
-    .max_out = -1, .attrs = (const gg_attr_spec[]){{"body", GG_ATTR_GRAPH, true}, {0}},
-    .in = {{GG_DT(GG_I64)}, {GG_DT(GG_BOOL)}, {GG_ANY}}, .out = {{GG_ANY}}, .optional = 1 << 0 | 1 << 1, .flags = GG_NOFOLD | GG_DATA_SHAPE,
-    .infer = infer, .eval = eval};
+const gg_op gg_op_Loop = {.name = "Loop",
+                          .doc = "a body run again and again",
+                          .min_in = 2,
+                          .max_in = -1,
+                          .min_out = 1,
+                          .max_out = -1,
+                          .attrs = (const gg_attr_spec[]){{"body", GG_ATTR_GRAPH, true}, {0}},
+                          .in = {{GG_DT(GG_I64)}, {GG_DT(GG_BOOL)}, {GG_ANY}},
+                          .out = {{GG_ANY}},
+                          .optional = 1 << 0 | 1 << 1,
+                          .flags = GG_NOFOLD | GG_DATA_SHAPE,
+                          .infer = infer,
+                          .eval = eval};

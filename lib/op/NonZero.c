@@ -42,6 +42,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_NonZero = {.name = "NonZero", .doc = "the indices of elements that are not zero, a column each", .min_in = 1,
-    .max_in = 1, .min_out = 1, .max_out = 1, .flags = GG_DATA_SHAPE, .in = {{GG_ANY}}, .out = {{GG_DT(GG_I64)}},
-    .infer = infer, .eval = eval};
+const gg_op gg_op_NonZero = {.name = "NonZero",
+                             .doc = "the indices of elements that are not zero, a column each",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .min_out = 1,
+                             .max_out = 1,
+                             .flags = GG_DATA_SHAPE,
+                             .in = {{GG_ANY}},
+                             .out = {{GG_DT(GG_I64)}},
+                             .infer = infer,
+                             .eval = eval};

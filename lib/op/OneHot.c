@@ -71,7 +71,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_OneHot = {.name = "OneHot", .doc = "values[1] where the index along a new axis is the one given, else values[0]",
-    .min_in = 3, .max_in = 3, .min_out = 1, .max_out = 1,
+const gg_op gg_op_OneHot = {
+    .name = "OneHot",
+    .doc = "values[1] where the index along a new axis is the one given, else values[0]",
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "-1"}, {0}},
-    .in = {{GG_NUMBERS}, {GG_NUMBERS}, {GG_ANY, 'T'}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+    .in = {{GG_NUMBERS}, {GG_NUMBERS}, {GG_ANY, 'T'}},
+    .out = {{GG_ANY, 'T'}},
+    .infer = infer,
+    .eval = eval};

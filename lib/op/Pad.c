@@ -137,8 +137,16 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Pad = {.name = "Pad", .doc = "x with more, or fewer, elements at the ends of its axes", .min_in = 2,
-    .max_in = 4, .min_out = 1, .max_out = 1,
+const gg_op gg_op_Pad = {
+    .name = "Pad",
+    .doc = "x with more, or fewer, elements at the ends of its axes",
+    .min_in = 2,
+    .max_in = 4,
+    .min_out = 1,
+    .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"mode", GG_ATTR_STRING, false, "\"constant\""}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_ANY, 'T'}, {GG_INDICES}}, .out = {{GG_ANY, 'T'}},
-    .optional = 1 << 2 | 1 << 3, .infer = infer, .eval = eval};
+    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_ANY, 'T'}, {GG_INDICES}},
+    .out = {{GG_ANY, 'T'}},
+    .optional = 1 << 2 | 1 << 3,
+    .infer = infer,
+    .eval = eval};

@@ -9,11 +9,13 @@ static int64_t count_ints(int64_t start, int64_t limit, int64_t delta)
 		return -1;
 	if (span == 0 || (span < 0) != (delta < 0))
 		return 0;
-	uint64_t a = span < 0 ? -(uint64_t)span : (uint64_t)span, b = delta < 0 ? -(uint64_t)delta : (uint64_t)delta;
+	uint64_t a = span < 0 ? -(uint64_t)span : (uint64_t)span,
+	         b = delta < 0 ? -(uint64_t)delta : (uint64_t)delta;
 	return (int64_t)((a - 1) / b + 1);
 }
 
-static bool count(gg_infer *f, const gg_tensor *start, const gg_tensor *limit, const gg_tensor *delta, int64_t *out)
+static bool count(gg_infer *f, const gg_tensor *start, const gg_tensor *limit, const gg_tensor *delta,
+                  int64_t *out)
 {
 	if (gg_get_f64(delta, 0) == 0)
 		return gg_fail(f, "delta is 0");
@@ -53,7 +55,8 @@ static bool infer(gg_infer *f)
 	gg_unknown_dims(f, 0, 1);
 	for (int i = 0; i < 3; i++) {
 		if (gg_shape_known(&f->in[i].shape) && gg_shape_count(&f->in[i].shape) != 1)
-			return gg_fail(f, "input %d has shape %s, expected a scalar", i, gg_str(f, &f->in[i].shape));
+			return gg_fail(f, "input %d has shape %s, expected a scalar", i,
+			               gg_str(f, &f->in[i].shape));
 		known &= (v[i] = gg_want(f, i)) != NULL;
 	}
 	if (!known) {
@@ -88,8 +91,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Range = {.name = "Range", .doc = "start, start + delta, ... below limit", .min_in = 3, .max_in = 3,
-    .min_out = 1, .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"stash_type", GG_ATTR_INT, false, "1"}, {0}},
-    .in = {{GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}}, .out = {{GG_NUMBERS, 'T'}}, .infer = infer,
-    .eval = eval};
+const gg_op gg_op_Range = {.name = "Range",
+                           .doc = "start, start + delta, ... below limit",
+                           .min_in = 3,
+                           .max_in = 3,
+                           .min_out = 1,
+                           .max_out = 1,
+                           .attrs = (const gg_attr_spec[]){{"stash_type", GG_ATTR_INT, false, "1"}, {0}},
+                           .in = {{GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}},
+                           .out = {{GG_NUMBERS, 'T'}},
+                           .infer = infer,
+                           .eval = eval};

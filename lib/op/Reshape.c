@@ -30,7 +30,8 @@ static bool infer_dims(gg_infer *f, const gg_dim *want, int n)
 		out->dim[i] = want[i];
 		if (want[i] == 0 && !keep_zero) {
 			if (in->rank >= 0 && i >= in->rank)
-				return gg_fail(f, "dim %d is copied from %s, which has no such dim", i, gg_str(f, in));
+				return gg_fail(f, "dim %d is copied from %s, which has no such dim", i,
+				               gg_str(f, in));
 			out->dim[i] = in->rank < 0 ? gg_unknown_dim(f, 0, i) : in->dim[i];
 		} else if (want[i] < 0 && gg_dim_number(want[i])) {
 			if (want[i] != -1 || rest >= 0)
@@ -52,8 +53,8 @@ static bool infer_dims(gg_infer *f, const gg_dim *want, int n)
 	if (rest >= 0)
 		return infer_rest(f, rest, total, product, &out->dim[rest]);
 	if (gg_dim_known(total) && gg_dim_known(product) && total != product)
-		return gg_fail(f, "%s cannot become %s: %lld elements, %lld wanted", gg_str(f, in), gg_str(f, out),
-		               (long long)total, (long long)product);
+		return gg_fail(f, "%s cannot become %s: %lld elements, %lld wanted", gg_str(f, in),
+		               gg_str(f, out), (long long)total, (long long)product);
 	return true;
 }
 
@@ -81,7 +82,15 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-const gg_op gg_op_Reshape = {.name = "Reshape", .doc = "the elements of x in another shape", .min_in = 2, .max_in = 2,
-    .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"allowzero", GG_ATTR_INT, false, "0"}, {0}},
-    .flags = GG_VIEW, .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .infer = infer,
-    .eval = gg_eval_copy};
+const gg_op gg_op_Reshape = {.name = "Reshape",
+                             .doc = "the elements of x in another shape",
+                             .min_in = 2,
+                             .max_in = 2,
+                             .min_out = 1,
+                             .max_out = 1,
+                             .attrs = (const gg_attr_spec[]){{"allowzero", GG_ATTR_INT, false, "0"}, {0}},
+                             .flags = GG_VIEW,
+                             .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+                             .out = {{GG_ANY, 'T'}},
+                             .infer = infer,
+                             .eval = gg_eval_copy};

@@ -8,7 +8,8 @@ static bool infer(gg_infer *f)
 	if (s->rank >= 0 && s->rank < 2)
 		return gg_fail(f, "input has rank %d, expected 2 or more", s->rank);
 	if (batch == time || batch < 0 || batch > 1 || time < 0 || time > 1)
-		return gg_fail(f, "batch_axis %lld and time_axis %lld must be 0 and 1", (long long)batch, (long long)time);
+		return gg_fail(f, "batch_axis %lld and time_axis %lld must be 0 and 1", (long long)batch,
+		               (long long)time);
 	if (s->rank >= 0 && lens->rank == 1 && gg_dim_known(lens->dim[0]) && gg_dim_known(s->dim[batch]) &&
 	    lens->dim[0] != s->dim[batch])
 		return gg_fail(f, "%lld sequence lengths for a batch of %lld", (long long)lens->dim[0],
@@ -28,19 +29,30 @@ static bool eval(gg_eval *e)
 		return true;
 	for (int64_t b = 0; b < nb; b++) {
 		if (len[b] < 0 || len[b] > nt)
-			return gg_fail(e, "sequence %lld has the length %lld of %lld", (long long)b, (long long)len[b],
-			               (long long)nt);
+			return gg_fail(e, "sequence %lld has the length %lld of %lld", (long long)b,
+			               (long long)len[b], (long long)nt);
 		for (int64_t t = 0; t < nt; t++) {
 			int64_t from = t < len[b] ? len[b] - 1 - t : t;
 			memcpy((char *)y->data + (size_t)(b * stride[batch] + t * stride[time]) * size,
-			       (const char *)x->data + (size_t)(b * stride[batch] + from * stride[time]) * size, row);
+			       (const char *)x->data +
+			           (size_t)(b * stride[batch] + from * stride[time]) * size,
+			       row);
 		}
 	}
 	return true;
 }
 
-const gg_op gg_op_ReverseSequence = {.name = "ReverseSequence",
-    .doc = "the first elements of each sequence reversed, as many as its length says", .min_in = 2, .max_in = 2,
-    .min_out = 1, .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"batch_axis", GG_ATTR_INT, false, "1"}, {"time_axis", GG_ATTR_INT, false, "0"}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+const gg_op gg_op_ReverseSequence = {
+    .name = "ReverseSequence",
+    .doc = "the first elements of each sequence reversed, as many as its length says",
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .attrs = (const gg_attr_spec[]){{"batch_axis", GG_ATTR_INT, false, "1"},
+                                    {"time_axis", GG_ATTR_INT, false, "0"},
+                                    {0}},
+    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+    .out = {{GG_ANY, 'T'}},
+    .infer = infer,
+    .eval = eval};

@@ -63,9 +63,11 @@ static bool infer(gg_infer *f)
 		}
 		if (s.rank < 0 || s.rank == GG_MAX_RANK)
 			continue;
-		if (!gg_axis(f, "scan_output_axes", entry(f->n, "scan_output_axes", i - states), s.rank + 1, &axis))
+		if (!gg_axis(f, "scan_output_axes", entry(f->n, "scan_output_axes", i - states), s.rank + 1,
+		             &axis))
 			return false;
-		f->out[i].shape = body_insert(&s, axis, length == unknown ? gg_unknown_dim(f, i, axis) : length);
+		f->out[i].shape = body_insert(&s, axis,
+		                              length == unknown ? gg_unknown_dim(f, i, axis) : length);
 	}
 	return true;
 }
@@ -104,7 +106,8 @@ static bool put(gg_eval *e, int i, const gg_tensor *t, int64_t at, int64_t n, ch
 }
 
 /* One trip: elements in, states kept, scanned outputs put in place. */
-static bool trip(gg_eval *e, int64_t at, int64_t n, gg_tensor *in, gg_tensor *out, body_slot *slot, char **place)
+static bool trip(gg_eval *e, int64_t at, int64_t n, gg_tensor *in, gg_tensor *out, body_slot *slot,
+                 char **place)
 {
 	int states = nstates(e->n), args = gg_nargs(e->n);
 	for (int i = 0; i < states; i++)
@@ -154,7 +157,9 @@ static bool eval(gg_eval *e)
 		if (i < states) {
 			good = body_give(e, i, &slot[i].t);
 		} else if (n == 0) {
-			none = body_insert(&none, gg_eval_axis(entry(e->n, "scan_output_axes", i - states), none.rank + 1), 0);
+			none = body_insert(
+			    &none, gg_eval_axis(entry(e->n, "scan_output_axes", i - states), none.rank + 1),
+			    0);
 			body_place(e, i, &none, &good);
 		}
 	}
@@ -162,9 +167,21 @@ static bool eval(gg_eval *e)
 	return good;
 }
 
-const gg_op gg_op_Scan = {.name = "Scan", .doc = "a body run over the elements of sequences", .min_in = 1, .max_in = -1,
-    .min_out = 1, .max_out = -1,
-    .attrs = (const gg_attr_spec[]){{"body", GG_ATTR_GRAPH, true}, {"num_scan_inputs", GG_ATTR_INT, true},
-        {"scan_input_axes", GG_ATTR_INTS}, {"scan_input_directions", GG_ATTR_INTS},
-        {"scan_output_axes", GG_ATTR_INTS}, {"scan_output_directions", GG_ATTR_INTS}, {0}},
-    .flags = GG_NOFOLD, .in = {{GG_ANY}}, .out = {{GG_ANY}}, .infer = infer, .eval = eval};
+const gg_op gg_op_Scan = {.name = "Scan",
+                          .doc = "a body run over the elements of sequences",
+                          .min_in = 1,
+                          .max_in = -1,
+                          .min_out = 1,
+                          .max_out = -1,
+                          .attrs = (const gg_attr_spec[]){{"body", GG_ATTR_GRAPH, true},
+                                                          {"num_scan_inputs", GG_ATTR_INT, true},
+                                                          {"scan_input_axes", GG_ATTR_INTS},
+                                                          {"scan_input_directions", GG_ATTR_INTS},
+                                                          {"scan_output_axes", GG_ATTR_INTS},
+                                                          {"scan_output_directions", GG_ATTR_INTS},
+                                                          {0}},
+                          .flags = GG_NOFOLD,
+                          .in = {{GG_ANY}},
+                          .out = {{GG_ANY}},
+                          .infer = infer,
+                          .eval = eval};

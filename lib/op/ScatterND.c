@@ -24,7 +24,8 @@ static bool infer(gg_infer *f)
 	if (s->rank < 0 || idx->rank < 0)
 		return true;
 	if (idx->rank == 0 || s->rank == 0)
-		return gg_fail(f, "data %s and indices %s must have rank 1 or more", gg_str(f, s), gg_str(f, idx));
+		return gg_fail(f, "data %s and indices %s must have rank 1 or more", gg_str(f, s),
+		               gg_str(f, idx));
 	gg_dim k = idx->dim[idx->rank - 1];
 	if (!gg_dim_known(k))
 		return true;
@@ -37,7 +38,8 @@ static bool eval(gg_eval *e)
 {
 	const gg_tensor *x = &e->in[0], *idx = &e->in[1];
 	int k = (int)idx->shape.dim[idx->shape.rank - 1];
-	int64_t *at = gg_eval_ints(e, 1), rows = gg_span(&idx->shape, 0, idx->shape.rank - 1), stride[GG_MAX_RANK];
+	int64_t *at = gg_eval_ints(e, 1), rows = gg_span(&idx->shape, 0, idx->shape.rank - 1),
+	        stride[GG_MAX_RANK];
 	int64_t inner = gg_span(&x->shape, k, x->shape.rank);
 	gg_strides(&x->shape, stride);
 	for (int64_t r = 0; r < rows; r++)
@@ -55,7 +57,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_ScatterND = {.name = "ScatterND", .doc = "x with slices of updates at the index tuples", .min_in = 3,
-    .max_in = 3, .min_out = 1, .max_out = 1,
+const gg_op gg_op_ScatterND = {
+    .name = "ScatterND",
+    .doc = "x with slices of updates at the index tuples",
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"reduction", GG_ATTR_STRING, false, "\"none\""}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_ANY, 'T'}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_ANY, 'T'}},
+    .out = {{GG_ANY, 'T'}},
+    .infer = infer,
+    .eval = eval};

@@ -40,7 +40,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Shape = {.name = "Shape", .doc = "the dims of x, or a slice of them", .min_in = 1, .max_in = 1,
-    .min_out = 1, .max_out = 1,
+const gg_op gg_op_Shape = {
+    .name = "Shape",
+    .doc = "the dims of x, or a slice of them",
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"start", GG_ATTR_INT, false, "0"}, {"end", GG_ATTR_INT}, {0}},
-    .in = {{GG_ANY}}, .out = {{GG_DT(GG_I64)}}, .infer = infer, .eval = eval};
+    .in = {{GG_ANY}},
+    .out = {{GG_DT(GG_I64)}},
+    .infer = infer,
+    .eval = eval};

@@ -19,5 +19,13 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Size = {.name = "Size", .doc = "the number of elements of x", .min_in = 1, .max_in = 1, .min_out = 1,
-    .max_out = 1, .in = {{GG_ANY}}, .out = {{GG_DT(GG_I64)}}, .infer = infer, .eval = eval};
+const gg_op gg_op_Size = {.name = "Size",
+                          .doc = "the number of elements of x",
+                          .min_in = 1,
+                          .max_in = 1,
+                          .min_out = 1,
+                          .max_out = 1,
+                          .in = {{GG_ANY}},
+                          .out = {{GG_DT(GG_I64)}},
+                          .infer = infer,
+                          .eval = eval};

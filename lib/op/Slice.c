@@ -111,7 +111,8 @@ static bool infer(gg_infer *f)
 	const gg_dim *start = bounds(f, 1, &ns), *end = bounds(f, 2, &ne);
 	const int64_t *step = given(f, 4) ? gg_want_ints(f, 4, &nstep) : NULL;
 	int n = start ? ns : end ? ne : -1;
-	if (n < 0 && f->in[1].shape.rank == 1 && gg_dim_known(f->in[1].shape.dim[0]) && f->in[1].shape.dim[0] <= s->rank)
+	if (n < 0 && f->in[1].shape.rank == 1 && gg_dim_known(f->in[1].shape.dim[0]) &&
+	    f->in[1].shape.dim[0] <= s->rank)
 		n = (int)f->in[1].shape.dim[0];
 	if ((start && end && ns != ne) || (step && n >= 0 && nstep != n))
 		return gg_fail(f, "starts, ends and steps differ in length");
@@ -138,10 +139,12 @@ static bool eval(gg_eval *e)
 {
 	const gg_tensor *x = &e->in[0], *y = &e->out[0];
 	int rank = x->shape.rank, n = (int)gg_count(&e->in[1]);
-	bool has_axes = e->nin > 3 && e->in[3].dtype != GG_NONE, has_steps = e->nin > 4 && e->in[4].dtype != GG_NONE;
+	bool has_axes = e->nin > 3 && e->in[3].dtype != GG_NONE,
+	     has_steps = e->nin > 4 && e->in[4].dtype != GG_NONE;
 	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], offset = 0;
 	const int64_t *start = gg_eval_ints(e, 1), *end = gg_eval_ints(e, 2);
-	const int64_t *axes = has_axes ? gg_eval_ints(e, 3) : NULL, *step = has_steps ? gg_eval_ints(e, 4) : NULL;
+	const int64_t *axes = has_axes ? gg_eval_ints(e, 3) : NULL,
+	              *step = has_steps ? gg_eval_ints(e, 4) : NULL;
 	size_t size = gg_dtype_size(x->dtype);
 	if (gg_count(y) == 0)
 		return true;
@@ -151,8 +154,8 @@ static bool eval(gg_eval *e)
 		int axis = axes ? gg_eval_axis(axes[j], rank) : j;
 		cut c = cut_of(x->shape.dim[axis], start[j], end[j], step ? step[j] : 1);
 		if (c.count != y->shape.dim[axis])
-			return gg_fail(e, "axis %d gives %lld elements, expected %lld", axis, (long long)c.count,
-			               (long long)y->shape.dim[axis]);
+			return gg_fail(e, "axis %d gives %lld elements, expected %lld", axis,
+			               (long long)c.count, (long long)y->shape.dim[axis]);
 		offset += c.start * from[axis];
 		from[axis] = c.count > 1 ? from[axis] * c.step : 0;
 	}
@@ -160,7 +163,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Slice = {.name = "Slice", .doc = "x[start:end:step] along the axes given", .min_in = 3, .max_in = 5,
-    .min_out = 1, .max_out = 1,
+const gg_op gg_op_Slice = {
+    .name = "Slice",
+    .doc = "x[start:end:step] along the axes given",
+    .min_in = 3,
+    .max_in = 5,
+    .min_out = 1,
+    .max_out = 1,
     .in = {{GG_ANY, 'T'}, {GG_INDICES, 'I'}, {GG_INDICES, 'I'}, {GG_INDICES, 'I'}, {GG_INDICES, 'I'}},
-    .out = {{GG_ANY, 'T'}}, .optional = 1 << 3 | 1 << 4, .infer = infer, .eval = eval};
+    .out = {{GG_ANY, 'T'}},
+    .optional = 1 << 3 | 1 << 4,
+    .infer = infer,
+    .eval = eval};

@@ -21,7 +21,8 @@ static bool infer_sizes(gg_infer *f, int axis, const gg_dim *size, int n)
 		sum = gg_dim_add(sum, size[i]);
 	}
 	if (gg_dim_known(sum) && gg_dim_known(d) && sum != d)
-		return gg_fail(f, "split sizes add up to %lld, axis %d has %lld", (long long)sum, axis, (long long)d);
+		return gg_fail(f, "split sizes add up to %lld, axis %d has %lld", (long long)sum, axis,
+		               (long long)d);
 	return true;
 }
 
@@ -44,7 +45,8 @@ static bool infer(gg_infer *f)
 	const gg_dim *size = given ? gg_want_dims(f, 1, &n) : NULL;
 	for (int i = 0; i < f->nout; i++) {
 		f->out[i].shape = *s;
-		f->out[i].shape.dim[axis] = given ? gg_unknown_dim(f, i, axis) : part(s->dim[axis], f->nout, i);
+		f->out[i].shape.dim[axis] = given ? gg_unknown_dim(f, i, axis)
+		                                  : part(s->dim[axis], f->nout, i);
 	}
 	if (size && !infer_sizes(f, axis, size, n))
 		return false;
@@ -63,7 +65,8 @@ static bool eval(gg_eval *e)
 		gg_tensor *y = &e->out[i];
 		int64_t part = y->shape.dim[axis] * inner;
 		if (at + part > whole)
-			return gg_fail(e, "split sizes add up to more than %lld", (long long)x->shape.dim[axis]);
+			return gg_fail(e, "split sizes add up to more than %lld",
+			               (long long)x->shape.dim[axis]);
 		if (y->dtype != GG_NONE && outer && part)
 			gg_move(size, 2, (int64_t[]){outer, part}, (const char *)x->data + (size_t)at * size,
 			        (int64_t[]){whole, 1}, y->data, (int64_t[]){part, 1});
@@ -72,7 +75,16 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Split = {.name = "Split", .doc = "x in parts along axis: of the sizes given, or equal ones", .min_in = 1,
-    .max_in = 2, .min_out = 1, .max_out = -1,
+const gg_op gg_op_Split = {
+    .name = "Split",
+    .doc = "x in parts along axis: of the sizes given, or equal ones",
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = -1,
     .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {"num_outputs", GG_ATTR_INT}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .optional = 1 << 1, .infer = infer, .eval = eval};
+    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+    .out = {{GG_ANY, 'T'}},
+    .optional = 1 << 1,
+    .infer = infer,
+    .eval = eval};

@@ -41,7 +41,15 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-const gg_op gg_op_Squeeze = {.name = "Squeeze", .doc = "x without its dims of 1, or without those that axes name",
-    .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1, .flags = GG_VIEW,
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .optional = 1 << 1, .infer = infer,
-    .eval = gg_eval_copy};
+const gg_op gg_op_Squeeze = {.name = "Squeeze",
+                             .doc = "x without its dims of 1, or without those that axes name",
+                             .min_in = 1,
+                             .max_in = 2,
+                             .min_out = 1,
+                             .max_out = 1,
+                             .flags = GG_VIEW,
+                             .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+                             .out = {{GG_ANY, 'T'}},
+                             .optional = 1 << 1,
+                             .infer = infer,
+                             .eval = gg_eval_copy};

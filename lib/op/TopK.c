@@ -58,7 +58,8 @@ static bool eval(gg_eval *e)
 		for (int64_t i = 0; i < k; i++, to += inner) {
 			if (y->dtype != GG_NONE)
 				memcpy((char *)y->data + (size_t)to * size,
-				       (const char *)x->data + (size_t)(l.base + order[i] * inner) * size, size);
+				       (const char *)x->data + (size_t)(l.base + order[i] * inner) * size,
+				       size);
 			if (at && at->dtype != GG_NONE)
 				gg_set_i64(at, to, order[i]);
 		}
@@ -66,9 +67,17 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_TopK = {.name = "TopK", .doc = "the k largest or smallest along axis, and their indices", .min_in = 2,
-    .max_in = 2, .min_out = 1, .max_out = 2,
-    .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "-1"}, {"largest", GG_ATTR_INT, false, "1"},
-        {"sorted", GG_ATTR_INT, false, "1"}, {0}},
-    .in = {{GG_NUMBERS, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_NUMBERS, 'T'}, {GG_DT(GG_I64)}}, .infer = infer,
-    .eval = eval};
+const gg_op gg_op_TopK = {.name = "TopK",
+                          .doc = "the k largest or smallest along axis, and their indices",
+                          .min_in = 2,
+                          .max_in = 2,
+                          .min_out = 1,
+                          .max_out = 2,
+                          .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "-1"},
+                                                          {"largest", GG_ATTR_INT, false, "1"},
+                                                          {"sorted", GG_ATTR_INT, false, "1"},
+                                                          {0}},
+                          .in = {{GG_NUMBERS, 'T'}, {GG_DT(GG_I64)}},
+                          .out = {{GG_NUMBERS, 'T'}, {GG_DT(GG_I64)}},
+                          .infer = infer,
+                          .eval = eval};

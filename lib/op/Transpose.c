@@ -53,6 +53,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Transpose = {.name = "Transpose", .doc = "x with its axes in the order perm", .min_in = 1, .max_in = 1,
-    .min_out = 1, .max_out = 1, .attrs = (const gg_attr_spec[]){{"perm", GG_ATTR_INTS}, {0}},
-    .in = {{GG_ANY, 'T'}}, .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = eval};
+const gg_op gg_op_Transpose = {.name = "Transpose",
+                               .doc = "x with its axes in the order perm",
+                               .min_in = 1,
+                               .max_in = 1,
+                               .min_out = 1,
+                               .max_out = 1,
+                               .attrs = (const gg_attr_spec[]){{"perm", GG_ATTR_INTS}, {0}},
+                               .in = {{GG_ANY, 'T'}},
+                               .out = {{GG_ANY, 'T'}},
+                               .infer = infer,
+                               .eval = eval};

@@ -35,7 +35,15 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_Trilu = {.name = "Trilu", .doc = "the upper or lower triangle of matrices, from diagonal k", .min_in = 1,
-    .max_in = 2, .min_out = 1, .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"upper", GG_ATTR_INT, false, "1"}, {0}},
-    .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}}, .out = {{GG_ANY, 'T'}}, .optional = 1 << 1, .infer = infer, .eval = eval};
+const gg_op gg_op_Trilu = {.name = "Trilu",
+                           .doc = "the upper or lower triangle of matrices, from diagonal k",
+                           .min_in = 1,
+                           .max_in = 2,
+                           .min_out = 1,
+                           .max_out = 1,
+                           .attrs = (const gg_attr_spec[]){{"upper", GG_ATTR_INT, false, "1"}, {0}},
+                           .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+                           .out = {{GG_ANY, 'T'}},
+                           .optional = 1 << 1,
+                           .infer = infer,
+                           .eval = eval};

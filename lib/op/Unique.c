@@ -43,7 +43,8 @@ static int compare(const slices *s, int64_t i, int64_t j)
 {
 	for (int64_t o = 0; o < s->outer; o++)
 		for (int64_t k = 0; k < s->inner; k++) {
-			int c = gg_order(s->x, (o * s->d + i) * s->inner + k, s->x, (o * s->d + j) * s->inner + k);
+			int c = gg_order(s->x, (o * s->d + i) * s->inner + k, s->x,
+			                 (o * s->d + j) * s->inner + k);
 			if (c)
 				return c;
 		}
@@ -79,7 +80,8 @@ static bool put(gg_eval *e, int i, int64_t n, const int64_t *list)
 static int64_t group(gg_arena *a, slices *s, bool sorted, int64_t *first, int64_t *count, int64_t *of)
 {
 	size_t d = (size_t)s->d;
-	int64_t *order = gg_alloc_n(a, d + 1, sizeof *order), *rank = gg_alloc_n(a, d + 1, sizeof *rank), n = 0;
+	int64_t *order = gg_alloc_n(a, d + 1, sizeof *order), *rank = gg_alloc_n(a, d + 1, sizeof *rank),
+	        n = 0;
 	int64_t *head = gg_alloc_n(a, d + 1, sizeof *head), **by = gg_alloc_n(a, d + 1, sizeof *by);
 	for (int64_t i = 0; i < s->d; i++)
 		order[i] = i;
@@ -110,7 +112,8 @@ static bool eval(gg_eval *e)
 	int axis = a ? gg_eval_axis(a->i, shape.rank) : 0;
 	slices s = {x, shape.dim[axis], gg_span(&shape, 0, axis), gg_span(&shape, axis + 1, shape.rank)};
 	size_t d = (size_t)s.d, row = (size_t)s.inner * gg_dtype_size(x->dtype);
-	int64_t *first = gg_alloc_n(e->a, d + 1, sizeof *first), *count = gg_alloc_n(e->a, d + 1, sizeof *count);
+	int64_t *first = gg_alloc_n(e->a, d + 1, sizeof *first),
+	        *count = gg_alloc_n(e->a, d + 1, sizeof *count);
 	int64_t *of = gg_alloc_n(e->a, d + 1, sizeof *of);
 	int64_t n = group(e->a, &s, gg_get_int(e->n, "sorted"), first, count, of);
 	if (e->out[0].dtype != GG_NONE) {
@@ -125,8 +128,16 @@ static bool eval(gg_eval *e)
 	return put(e, 1, n, first) && put(e, 2, s.d, of) && put(e, 3, n, count);
 }
 
-const gg_op gg_op_Unique = {.name = "Unique", .doc = "the different elements, or slices along axis", .min_in = 1, .max_in = 1,
-    .min_out = 1, .max_out = 4,
+const gg_op gg_op_Unique = {
+    .name = "Unique",
+    .doc = "the different elements, or slices along axis",
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 4,
     .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT}, {"sorted", GG_ATTR_INT, false, "1"}, {0}},
-    .flags = GG_DATA_SHAPE, .in = {{GG_ANY, 'T'}},
-    .out = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_DT(GG_I64)}, {GG_DT(GG_I64)}}, .infer = infer, .eval = eval};
+    .flags = GG_DATA_SHAPE,
+    .in = {{GG_ANY, 'T'}},
+    .out = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_DT(GG_I64)}, {GG_DT(GG_I64)}},
+    .infer = infer,
+    .eval = eval};

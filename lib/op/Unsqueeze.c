@@ -13,7 +13,8 @@ static bool infer(gg_infer *f)
 		return true;
 	int64_t more = axes->rank ? axes->dim[0] : 1;
 	if (s->rank + more > GG_MAX_RANK)
-		return gg_unsupported(f, "rank %lld, at most %d is supported", (long long)(s->rank + more), GG_MAX_RANK);
+		return gg_unsupported(f, "rank %lld, at most %d is supported", (long long)(s->rank + more),
+		                      GG_MAX_RANK);
 	if (!gg_want_axes(f, 1, s->rank + (int)more, &known, &bits))
 		return false;
 	if (!known) {
@@ -27,6 +28,14 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-const gg_op gg_op_Unsqueeze = {.name = "Unsqueeze", .doc = "x with dims of 1 put in at axes of the result", .min_in = 2,
-    .max_in = 2, .min_out = 1, .max_out = 1, .flags = GG_VIEW, .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
-    .out = {{GG_ANY, 'T'}}, .infer = infer, .eval = gg_eval_copy};
+const gg_op gg_op_Unsqueeze = {.name = "Unsqueeze",
+                               .doc = "x with dims of 1 put in at axes of the result",
+                               .min_in = 2,
+                               .max_in = 2,
+                               .min_out = 1,
+                               .max_out = 1,
+                               .flags = GG_VIEW,
+                               .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
+                               .out = {{GG_ANY, 'T'}},
+                               .infer = infer,
+                               .eval = gg_eval_copy};

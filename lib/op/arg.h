@@ -52,11 +52,22 @@ static bool arg(gg_eval *e, int sign)
 	return true;
 }
 
-#define GG_ARG(NAME, DOC, SIGN)                                                                        \
-	static bool eval_##NAME(gg_eval *e) { return arg(e, SIGN); }                                   \
-	const gg_op gg_op_##NAME = {.name = #NAME, .doc = DOC, .min_in = 1, .max_in = 1, .min_out = 1, \
-	    .max_out = 1, .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"},           \
-	        {"keepdims", GG_ATTR_INT, false, "1"}, {"select_last_index", GG_ATTR_INT, false, "0"}, {0}}, \
-	    .in = {{GG_NUMBERS}}, .out = {{GG_DT(GG_I64)}}, .infer = infer, .eval = eval_##NAME}
+#define GG_ARG(NAME, DOC, SIGN) \
+	static bool eval_##NAME(gg_eval *e) { return arg(e, SIGN); } \
+	const gg_op gg_op_##NAME = { \
+	    .name = #NAME, \
+	    .doc = DOC, \
+	    .min_in = 1, \
+	    .max_in = 1, \
+	    .min_out = 1, \
+	    .max_out = 1, \
+	    .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, \
+	                                    {"keepdims", GG_ATTR_INT, false, "1"}, \
+	                                    {"select_last_index", GG_ATTR_INT, false, "0"}, \
+	                                    {0}}, \
+	    .in = {{GG_NUMBERS}}, \
+	    .out = {{GG_DT(GG_I64)}}, \
+	    .infer = infer, \
+	    .eval = eval_##NAME}
 
 #endif

@@ -50,7 +50,8 @@ static inline bool body_set(gg_infer *f, gg_value *v, gg_dtype t, const gg_shape
 		v->shape = *s;
 	bool fits = v->shape.rank == s->rank;
 	for (int i = 0; fits && i < s->rank; i++) {
-		fits = !gg_dim_known(v->shape.dim[i]) || !gg_dim_known(s->dim[i]) || v->shape.dim[i] == s->dim[i];
+		fits = !gg_dim_known(v->shape.dim[i]) || !gg_dim_known(s->dim[i]) ||
+		       v->shape.dim[i] == s->dim[i];
 		if (gg_dim_known(s->dim[i]))
 			v->shape.dim[i] = s->dim[i];
 	}

@@ -22,7 +22,8 @@ static int64_t join_int(int64_t a, int64_t x, bool product)
 }
 
 /* One line of n elements from `at` on, `step` apart; the step is negative in reverse. */
-static void line(const gg_tensor *x, gg_tensor *y, int64_t at, int64_t step, int64_t n, bool product, bool before)
+static void line(const gg_tensor *x, gg_tensor *y, int64_t at, int64_t step, int64_t n, bool product,
+                 bool before)
 {
 	bool floats = gg_dtype_class(x->dtype) == 'F';
 	double a = product;
@@ -52,18 +53,26 @@ static bool cumulate(gg_eval *e, bool product)
 	for (int64_t o = 0; o < outer; o++)
 		for (int64_t i = 0; i < inner && n > 0; i++) {
 			int64_t first = o * n * inner + i;
-			line(x, &e->out[0], reverse ? first + (n - 1) * inner : first, reverse ? -inner : inner, n,
-			     product, before);
+			line(x, &e->out[0], reverse ? first + (n - 1) * inner : first,
+			     reverse ? -inner : inner, n, product, before);
 		}
 	return true;
 }
 
-#define GG_CUMULATE(NAME, DOC, PRODUCT)                                                                \
-	static bool eval_##NAME(gg_eval *e) { return cumulate(e, PRODUCT); }                           \
-	const gg_op gg_op_##NAME = {.name = #NAME, .doc = DOC, .min_in = 2, .max_in = 2, .min_out = 1, \
-	    .max_out = 1, .attrs = (const gg_attr_spec[]){{"exclusive", GG_ATTR_INT, false, "0"},      \
-	        {"reverse", GG_ATTR_INT, false, "0"}, {0}},                                            \
-	    .in = {{GG_FLOATS | GG_INTS, 'T'}, {GG_INDICES}}, .out = {{GG_FLOATS | GG_INTS, 'T'}},     \
-	    .infer = infer, .eval = eval_##NAME}
+#define GG_CUMULATE(NAME, DOC, PRODUCT) \
+	static bool eval_##NAME(gg_eval *e) { return cumulate(e, PRODUCT); } \
+	const gg_op gg_op_##NAME = {.name = #NAME, \
+	                            .doc = DOC, \
+	                            .min_in = 2, \
+	                            .max_in = 2, \
+	                            .min_out = 1, \
+	                            .max_out = 1, \
+	                            .attrs = (const gg_attr_spec[]){{"exclusive", GG_ATTR_INT, false, "0"}, \
+	                                                            {"reverse", GG_ATTR_INT, false, "0"}, \
+	                                                            {0}}, \
+	                            .in = {{GG_FLOATS | GG_INTS, 'T'}, {GG_INDICES}}, \
+	                            .out = {{GG_FLOATS | GG_INTS, 'T'}}, \
+	                            .infer = infer, \
+	                            .eval = eval_##NAME}
 
 #endif

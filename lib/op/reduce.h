@@ -17,44 +17,54 @@ typedef struct gg_reduction {
 	int64_t (*istep)(int64_t a, const int64_t *x, int64_t n);
 	int64_t (*iend)(int64_t a, int64_t n);
 	bool by_order; /* integers are compared: u64 has its top bit turned, and istart is the dtype's end */
-	void (*row)(gg_dtype t, const void *src, int64_t off, int64_t n, double *out); /* instead of step and end */
+	void (*row)(gg_dtype t, const void *src, int64_t off, int64_t n,
+	            double *out); /* instead of step and end */
 } gg_reduction;
 
 bool gg_reduce_infer(gg_infer *f);
 bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 
-#define GG_REDUCE_TYPES                                                                                \
-	(GG_FLOATS | GG_DT(GG_I64) | GG_DT(GG_I32) | GG_DT(GG_U64) | GG_DT(GG_U32))
+#define GG_REDUCE_TYPES (GG_FLOATS | GG_DT(GG_I64) | GG_DT(GG_I32) | GG_DT(GG_U64) | GG_DT(GG_U32))
 
-#define GG_REDUCE_OP(NAME, DOC, TYPES)                                                                 \
-	static bool eval_##NAME(gg_eval *e) { return gg_reduce_eval(e, &row_##NAME); }                 \
-	const gg_op gg_op_##NAME = {.name = #NAME, .doc = DOC, .min_in = 1, .max_in = 2, .min_out = 1, \
-	    .max_out = 1, .attrs = (const gg_attr_spec[]){{"keepdims", GG_ATTR_INT, false, "1"},       \
-	        {"noop_with_empty_axes", GG_ATTR_INT, false, "0"}, {0}},                               \
-	    .in = {{TYPES, 'T'}, {GG_DT(GG_I64)}}, .out = {{TYPES, 'T'}}, .optional = 1 << 1,          \
-	    .infer = gg_reduce_infer, .eval = eval_##NAME}
+#define GG_REDUCE_OP(NAME, DOC, TYPES) \
+	static bool eval_##NAME(gg_eval *e) { return gg_reduce_eval(e, &row_##NAME); } \
+	const gg_op gg_op_##NAME = { \
+	    .name = #NAME, \
+	    .doc = DOC, \
+	    .min_in = 1, \
+	    .max_in = 2, \
+	    .min_out = 1, \
+	    .max_out = 1, \
+	    .attrs = (const gg_attr_spec[]){{"keepdims", GG_ATTR_INT, false, "1"}, \
+	                                    {"noop_with_empty_axes", GG_ATTR_INT, false, "0"}, \
+	                                    {0}}, \
+	    .in = {{TYPES, 'T'}, {GG_DT(GG_I64)}}, \
+	    .out = {{TYPES, 'T'}}, \
+	    .optional = 1 << 1, \
+	    .infer = gg_reduce_infer, \
+	    .eval = eval_##NAME}
 
-#define GG_REDUCTION(NAME, DOC, TYPES, ORDER, START, STEP, END, ISTART, ISTEP, IEND)                   \
-	static double f_##NAME(double a, const double *v, int64_t n)                                   \
-	{                                                                                              \
-		for (int64_t i = 0; i < n; i++) {                                                      \
-			double x = v[i];                                                               \
-			a = STEP;                                                                      \
-		}                                                                                      \
-		return a;                                                                              \
-	}                                                                                              \
-	static double fend_##NAME(double a, int64_t n) { return END; }                                 \
-	static int64_t i_##NAME(int64_t a, const int64_t *v, int64_t n)                                \
-	{                                                                                              \
-		for (int64_t i = 0; i < n; i++) {                                                      \
-			int64_t x = v[i];                                                              \
-			a = ISTEP;                                                                     \
-		}                                                                                      \
-		return a;                                                                              \
-	}                                                                                              \
-	static int64_t iend_##NAME(int64_t a, int64_t n) { return IEND; }                              \
-	static const gg_reduction row_##NAME = {START, f_##NAME, fend_##NAME, ISTART, i_##NAME,        \
-	    iend_##NAME, ORDER, 0};                                                                    \
+#define GG_REDUCTION(NAME, DOC, TYPES, ORDER, START, STEP, END, ISTART, ISTEP, IEND) \
+	static double f_##NAME(double a, const double *v, int64_t n) \
+	{ \
+		for (int64_t i = 0; i < n; i++) { \
+			double x = v[i]; \
+			a = STEP; \
+		} \
+		return a; \
+	} \
+	static double fend_##NAME(double a, int64_t n) { return END; } \
+	static int64_t i_##NAME(int64_t a, const int64_t *v, int64_t n) \
+	{ \
+		for (int64_t i = 0; i < n; i++) { \
+			int64_t x = v[i]; \
+			a = ISTEP; \
+		} \
+		return a; \
+	} \
+	static int64_t iend_##NAME(int64_t a, int64_t n) { return IEND; } \
+	static const gg_reduction row_##NAME = {START,    f_##NAME,    fend_##NAME, ISTART, \
+	                                        i_##NAME, iend_##NAME, ORDER,       0}; \
 	GG_REDUCE_OP(NAME, DOC, TYPES)
 
 /* Sums and products of integers wrap. */

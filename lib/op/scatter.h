@@ -13,9 +13,9 @@ typedef struct scatter {
 	const gg_tensor *u;
 	gg_tensor *y;
 	size_t size;
-	char how;  /* second letter of none, add, mul, max, min */
+	char how;        /* second letter of none, add, mul, max, min */
 	bool ints, flip; /* flip: u64, ordered as i64 with the top bit turned */
-	double *f; /* y while it is reduced */
+	double *f;       /* y while it is reduced */
 	int64_t *i;
 } scatter;
 
@@ -57,10 +57,14 @@ static inline scatter scatter_start(gg_eval *e)
 static inline double scatter_reduce(char how, double a, double x)
 {
 	switch (how) {
-	case 'd': return a + x;
-	case 'u': return a * x;
-	case 'a': return isnan(a) || a > x ? a : x;
-	default: return isnan(a) || a < x ? a : x;
+	case 'd':
+		return a + x;
+	case 'u':
+		return a * x;
+	case 'a':
+		return isnan(a) || a > x ? a : x;
+	default:
+		return isnan(a) || a < x ? a : x;
 	}
 }
 
@@ -70,10 +74,14 @@ static inline int64_t scatter_reduce_int(const scatter *s, int64_t a, int64_t x)
 	bool logic = s->y->dtype == GG_BOOL;
 	int64_t oa = (int64_t)((uint64_t)a ^ top), ox = (int64_t)((uint64_t)x ^ top);
 	switch (s->how) {
-	case 'd': return logic ? a | x : (int64_t)((uint64_t)a + (uint64_t)x);
-	case 'u': return logic ? a & x : (int64_t)((uint64_t)a * (uint64_t)x);
-	case 'a': return oa > ox ? a : x;
-	default: return oa < ox ? a : x;
+	case 'd':
+		return logic ? a | x : (int64_t)((uint64_t)a + (uint64_t)x);
+	case 'u':
+		return logic ? a & x : (int64_t)((uint64_t)a * (uint64_t)x);
+	case 'a':
+		return oa > ox ? a : x;
+	default:
+		return oa < ox ? a : x;
 	}
 }
 
@@ -81,8 +89,8 @@ static inline int64_t scatter_reduce_int(const scatter *s, int64_t a, int64_t x)
 static inline void scatter_put(scatter *s, int64_t to, int64_t from, int64_t n)
 {
 	if (s->how == 'o') {
-		memcpy((char *)s->y->data + (size_t)to * s->size, (const char *)s->u->data + (size_t)from * s->size,
-		       (size_t)n * s->size);
+		memcpy((char *)s->y->data + (size_t)to * s->size,
+		       (const char *)s->u->data + (size_t)from * s->size, (size_t)n * s->size);
 		return;
 	}
 	for (int64_t k = 0; k < n; k++) {

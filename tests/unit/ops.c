@@ -50,7 +50,8 @@ static void *alloc_output(gg_eval *e, int i, size_t bytes)
 static bool run_node(run *r, gg_node *n)
 {
 	gg_arena *a = &r->a;
-	gg_eval e = {.n = n, .d = r->d, .a = a, .nin = n->nin, .nout = n->nout, .run_body = run_body, .ctx = r};
+	gg_eval e = {
+	    .n = n, .d = r->d, .a = a, .nin = n->nin, .nout = n->nout, .run_body = run_body, .ctx = r};
 	gg_info *info = gg_alloc_n(a, (size_t)n->nout + 1, sizeof *info);
 	e.alloc = alloc_output;
 	e.in = gg_alloc_n(a, (size_t)n->nin + 1, sizeof *e.in);
@@ -64,7 +65,8 @@ static bool run_node(run *r, gg_node *n)
 		if (!n->out[i])
 			continue;
 		e.out[i] = (gg_tensor){info[i].dtype, info[i].shape};
-		if (gg_shape_known(&info[i].shape) && !gg_eval_alloc(&e, i, info[i].shape.rank, info[i].shape.dim))
+		if (gg_shape_known(&info[i].shape) &&
+		    !gg_eval_alloc(&e, i, info[i].shape.rank, info[i].shape.dim))
 			return false;
 	}
 	if (!n->op->eval(&e))
@@ -95,7 +97,8 @@ static int64_t differs(const gg_tensor *x, const gg_tensor *y)
 	int64_t n = gg_count(x);
 	for (int64_t i = 0; i < n; i++) {
 		if (gg_dtype_class(x->dtype) != 'F') {
-			if (memcmp((char *)x->data + (size_t)i * size, (char *)y->data + (size_t)i * size, size))
+			if (memcmp((char *)x->data + (size_t)i * size, (char *)y->data + (size_t)i * size,
+			           size))
 				return i;
 			continue;
 		}
@@ -134,7 +137,8 @@ static void check_output(run *r, gg_model *m, int k)
 	ok(!known_wrong(&v->shape, &y->shape), "%s: inferred %s", m->name, gg_shape_str(&r->a, &v->shape));
 	int64_t i = y->dtype == want->dtype ? differs(y, want) : 0;
 	if (!ok(i < 0, "%s: values of %s", m->name, name[0]) && gg_dtype_class(y->dtype) != 'S')
-		printf("# element %lld is %.9g, expected %.9g\n", (long long)i, gg_get_f64(y, i), gg_get_f64(want, i));
+		printf("# element %lld is %.9g, expected %.9g\n", (long long)i, gg_get_f64(y, i),
+		       gg_get_f64(want, i));
 }
 
 static void check_model(gg_diag *d, gg_model *m)

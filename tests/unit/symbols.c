@@ -12,7 +12,8 @@ static const struct row {
      "%s = Shape(%x)\n%n = Gather(%s, %z)\n%u = Unsqueeze(%n, %a)\n%c = Concat(%u, %m) {axis=0}\n"
      "%y = Reshape(%x, %c)\n",
      "[N,3*H]"},
-    {"input %x : f32[N, 12, S, 64]\nconst %k : i64[3] = [0, -1, 768]\n%t = Transpose(%x) {perm=[0, 2, 1, 3]}\n"
+    {"input %x : f32[N, 12, S, 64]\nconst %k : i64[3] = [0, -1, 768]\n%t = Transpose(%x) {perm=[0, 2, 1, "
+     "3]}\n"
      "%y = Reshape(%t, %k)\n",
      "[N,S,768]"},
     {"input %x : f32[N, S, 768]\nconst %k : i64[4] = [0, 0, 12, 64]\n%y = Reshape(%x, %k)\n", "[N,S,12,64]"},
@@ -33,10 +34,12 @@ static const struct row {
      "const %a : i64[1] = [0]\nconst %t : i64[1] = [-1]\n%y = Slice(%x, %o, %e, %a, %t)\n",
      "[N,S]"},
     /* the first S of 512 positions */
-    {"input %x : f32[1, S]\ninput %p : i64[1, 512]\n%s = Shape(%x)\nconst %o : i64[1] = [1]\nconst %z : i64[1] = [0]\n"
+    {"input %x : f32[1, S]\ninput %p : i64[1, 512]\n%s = Shape(%x)\nconst %o : i64[1] = [1]\nconst %z : "
+     "i64[1] = [0]\n"
      "%e = Gather(%s, %o)\n%y = Slice(%p, %z, %e, %o)\n",
      "[1,min(512,S)]"},
-    {"input %x : f32[N, S]\n%s = Shape(%x)\n%a, %b = Split(%s)\nconst %z : i64[] = [0]\nconst %o : i64[] = [1]\n"
+    {"input %x : f32[N, S]\n%s = Shape(%x)\n%a, %b = Split(%s)\nconst %z : i64[] = [0]\nconst %o : i64[] = "
+     "[1]\n"
      "%l = Squeeze(%b)\n%y = Range(%z, %l, %o)\n",
      "[S]"},
     {"input %x : f32[N, S]\ninput %v : f32[1, 1]\n%s = Shape(%x)\n%y = Expand(%v, %s)\n", "[N,S]"},
@@ -44,7 +47,8 @@ static const struct row {
     {"input %x : f32[N, S]\ninput %i : i64[M, 1]\n%y = GatherND(%x, %i)\n", "[M,S]"},
     {"input %x : f32[N, S]\nconst %a : i64[1] = [-1]\n%y = ReduceSum(%x, %a) {keepdims=0}\n", "[N]"},
     {"input %x : f32[N, S]\n%y = ArgMax(%x) {axis=1}\n", "[N,1]"},
-    {"input %x : i64[N]\nconst %d : i64[] = [7]\nconst %v : f32[2] = [0, 1]\n%y = OneHot(%x, %d, %v)\n", "[N,7]"},
+    {"input %x : i64[N]\nconst %d : i64[] = [7]\nconst %v : f32[2] = [0, 1]\n%y = OneHot(%x, %d, %v)\n",
+     "[N,7]"},
     {"input %x : f32[N, S]\n%y = NonZero(%x)\n", "[2,?y.1]"},
     {"input %x : f32[N, S]\ninput %k : i64[3]\n%y = Reshape(%x, %k)\n", "[?y.0,?y.1,?y.2]"},
     {"input %x : f32[N, 3]\ninput %k : i64[2]\n%y = Expand(%x, %k)\n", "[?y.0,3]"},
