@@ -1376,10 +1376,12 @@ static bool read_statements(parser *p)
 {
 	size_t first = p->nalias;
 	for (skip(p); p->p < p->end; skip(p)) {
-		if (p->depth ? peek(p) == '}' : at_graph(p))
+		if (p->depth && peek(p) == '}')
 			break;
 		if (!p->fresh)
 			return fail(p, p->p, "expected the end of the line, found %s", found(p, p->p));
+		if (!p->depth && at_graph(p))
+			break;
 		if (!read_statement(p))
 			return false;
 	}
