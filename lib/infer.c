@@ -293,11 +293,20 @@ bool gg_infer_tensors(gg_diag *d, const gg_node *n, int nin, const gg_tensor *in
                       gg_arena *a)
 {
 	gg_infer f = {.n = n, .d = d, .a = a, .nin = nin, .nout = nout, .out = out, .tensors = true};
+	bool all = !(n->op->flags & GG_DATA_SHAPE) && !gg_body(n, 0);
 	f.in = gg_alloc_n(a, (size_t)nin + 1, sizeof *f.in);
 	for (int i = 0; i < nin; i++) {
 		bool has_data = in[i].dtype && (in[i].data || gg_count(&in[i]) == 0);
+		all &= has_data || !in[i].dtype;
 		f.in[i] = (gg_info){
 		    .dtype = in[i].dtype, .shape = in[i].shape, .data = has_data ? &in[i] : 0};
 	}
-	return run_rule(&f);
+	if (!run_rule(&f))
+		return false;
+	/* All is known, so only a size that is beyond numbers is not. */
+	for (int i = 0; i < nout; i++)
+		if (all && n->out[i] && !gg_shape_known(&out[i].shape))
+			return gg_node_error(d, GG_MALFORMED, n, "output '%s' is too large: its shape is %s",
+			                     n->out[i]->name, gg_shape_str(a, &out[i].shape));
+	return true;
 }
