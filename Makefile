@@ -101,9 +101,10 @@ ISAS   := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 ISA_avx2 := -march=haswell
 ISA_avx512 := -march=skylake-avx512 -mprefer-vector-width=512
 CPUOBJ += $(ISAS:%=$(B)/lib/cpu/vec.%.o)
-$(B)/lib/cpu/vec.%.o: lib/cpu/simd/vec.c
+$(ISAS:%=$(B)/lib/cpu/vec.%.o): $(B)/lib/cpu/vec.%.o: lib/cpu/simd/vec.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fno-math-errno -fno-trapping-math $(ISA_$*) -DISA=$* -c -o $@ $<
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CFLAGS) -fno-math-errno -fno-trapping-math $(ISA_$*) -DISA=$* -c -o $@ $<
 $(B)/lib/cpu/%.o: CFLAGS += -fopenmp -O3
 $(B)/lib/gg-cpu.so: $(CPUOBJ)
 	@mkdir -p $(@D)
@@ -111,6 +112,10 @@ $(B)/lib/gg-cpu.so: $(CPUOBJ)
 	$(Q)$(CC) $(LDFLAGS) -shared -fopenmp -o $@ $(CPUOBJ) -ldnnl -lm
 
 $(B)/tests/%: tests/unit/%.c $(B)/lib/libgg.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+$(B)/tests/%: tests/kernel/%.c $(B)/lib/libgg.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)

@@ -151,7 +151,7 @@ static bool load_choices(selection *s)
 		return true;
 	if (!gg_source_open(s->d, &src, s->o->load_choices))
 		return false;
-	char *text = gg_strndup(&s->a, src.p, src.len), *save = 0;
+	char *text = gg_strndup(&s->a, src.p, src.len);
 	gg_source_close(&src);
 	int number = 0;
 	for (char *line = text, *end; *line; line = end) {
@@ -162,7 +162,6 @@ static bool load_choices(selection *s)
 		if (*line && *line != '#' && !load_line(s, line, number))
 			return false;
 	}
-	(void)save;
 	return true;
 }
 

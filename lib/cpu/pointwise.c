@@ -194,11 +194,11 @@ static int emit(build *b, size_t f, int x, int y)
 static int source(build *b, const gg_node *n, int i)
 {
 	gg_value *v = gg_in(n, i);
-	for (int j = b->from; v && j < b->c->ncover; j++)
+	for (int j = 0; v && j < b->c->ncover; j++)
 		if (v->producer == b->c->cover[j])
-			return b->reg[j];
-	if (v && b->from && v->producer == b->c->cover[0])
-		return add_operand(b->k, HEAD, b->shape, b->layout, b->shape, b->layout);
+			return j >= b->from
+			           ? b->reg[j]
+			           : add_operand(b->k, HEAD, b->shape, b->layout, b->shape, b->layout);
 	int in = cpu_slot(b->c, n, i);
 	if (in < 0)
 		return -1;

@@ -124,7 +124,8 @@ static void rows_of(const gg_target *t, const gg_op *op, int *from, int *to)
 {
 	static gg_map first[sizeof targets / sizeof *targets];
 	gg_map *map = &first[t == &cpu];
-	for (int i = t->nrows; !map->n && i-- > 0;)
+	bool empty = !map->n;
+	for (int i = t->nrows; empty && i-- > 0;)
 		gg_map_puts(map, t->rows[i].op, (void *)&t->rows[i]);
 	const gg_row *r = t->nrows ? gg_map_gets(map, op->name) : 0;
 	*from = r ? (int)(r - t->rows) : 0;
