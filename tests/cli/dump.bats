@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# gg-dump: each form, and what --stats, --memory, --extract and --diff say.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	cat >g.gg <<'EOF'
+graph "g"
+input %x : f32[2,3]
+param %w : f32[3,4] = normal(1, 0, 1)
+%h = MatMul(%x, %w)
+%r = Relu(%h)
+%y = Sigmoid(%r)
+output %y
+EOF
+}
+
+@test "text reads back to the same text, JSON to the same stream" {
+	gg-dump g.gg >a
+	gg-dump a | cmp - a
+	gg-opt -O0 g.gg >s
+	gg-dump --format=json s | gg-parse --format=json >t
+	gg-dump s >x
+	gg-dump t | cmp - x
+}
+
+@test "dot and csv" {
+	gg-dump --format=dot g.gg >d
+	grep -q '^digraph "g" {' d
+	[ "$(grep -c 'shape=box' d)" = 3 ]
+	gg-dump --format=csv g.gg >c
+	[ "$(wc -l <c)" = 4 ]
+	grep -q '"MatMul","h","x w","h","f32","\[2,4\]","",48,32' c # 2 * 2*4 * 3 operations, 8 floats
+}
+
+@test "--stats counts" {
+	gg-dump --stats g.gg >s
+	grep -Eq '^nodes +3$' s
+	grep -Eq '^parameters +1, 12 elements, 48 bytes$' s
+	grep -Eq '^flops +64$' s # 48 of the product, 8 each of the two pointwise ops
+}
+
+@test "--memory: the plan and its bound" {
+	gg-dump --memory g.gg >m
+	grep -q '^arena ' m
+	grep -q '^bound ' m
+}
+
+@test "--extract cuts a part out" {
+	gg-dump --extract=h..r g.gg >e
+	[ "$(grep -c '^input' e)" = 1 ]
+	grep -q '^input %h : f32\[2,4\]' e
+	grep -q '^output %r' e
+	! grep -q -e MatMul -e Sigmoid -e param e
+	gg-dump e >/dev/null
+	run gg-dump --extract=h..nope g.gg
+	[ "$status" = 2 ]
+	[[ $output == *"'nope'"* ]]
+}
+
+@test "--diff tells what differs, and by its status that it does" {
+	sed s/Sigmoid/Tanh/ g.gg >h.gg
+	run gg-dump --diff g.gg h.gg
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 2 ]
+	[[ ${lines[0]} == '- %y = Sigmoid(%r)'* && ${lines[1]} == '+ %y = Tanh(%r)'* ]]
+	run gg-dump --diff g.gg g.gg
+	[ "$status" = 0 ]
+	[ -z "$output" ]
+	run gg-dump --diff g.gg
+	[ "$status" = 2 ]
+}
+
+@test "formats and counts that are not known are usage errors" {
+	run gg-dump --format=png g.gg
+	[ "$status" = 2 ]
+	run gg-dump --elide=x g.gg
+	[ "$status" = 2 ]
+}

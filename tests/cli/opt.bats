@@ -1,0 +1,134 @@
+#!/usr/bin/env bats
+# gg-opt: what runs, in which order, and what it tells.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	top=$BATS_TEST_DIRNAME/../..
+	cat >g.gg <<'EOF'
+graph "g"
+input %x : f32[4]
+%a = Identity(%x)
+%b = Sigmoid(%a)
+%c = Sigmoid(%x)
+%y = Add(%b, %c)
+output %y
+EOF
+}
+
+@test "passes run in the order given, pipelines in theirs" {
+	run gg-opt --pass=dead_code,cse:: --print-pipeline
+	[ "$status" = 2 ]
+	run gg-opt --pass=dead_code,cse --print-pipeline
+	[ "$output" = $'dead_code\ncse' ]
+	run gg-opt --pipeline=hardware --pass=cse --print-pipeline
+	[ "$output" = $'bn_relu\ncse' ]
+	run gg-opt --print-pipeline
+	[[ $output == shape_inference*dead_code*fold_bn* ]]
+	run gg-opt -O0 --print-pipeline
+	[ -z "$output" ]
+	run gg-opt --skip=cse --print-pipeline
+	[[ $output != *cse* ]]
+}
+
+@test "what is not known is a usage error that names it" {
+	run gg-opt --pass=nope g.gg
+	[ "$status" = 2 ]
+	[[ $output == *"'nope'"* ]]
+	run gg-opt --pipeline=nope g.gg
+	[ "$status" = 2 ]
+	run gg-opt --skip=nope g.gg
+	[ "$status" = 2 ]
+	run gg-opt --pass=fold_constants:bytes=1 g.gg
+	[ "$status" = 2 ]
+	[[ $output == *"has no option 'bytes'"*"size=N"* ]]
+	run gg-opt --frobnicate g.gg
+	[ "$status" = 2 ]
+	[[ $output == *frobnicate* ]]
+}
+
+@test "-O0 changes nothing but the history" {
+	gg-opt -O0 g.gg | gg-dump | grep -v ^history >a
+	gg-dump g.gg >b
+	cmp a b
+}
+
+@test "--print-changed shows what went and what came" {
+	gg-opt --pass=identity,cse --print-changed g.gg 2>err >/dev/null
+	grep -q '^# identity' err
+	grep -q '^- %a = Identity(%x)' err
+	grep -q '^# cse' err
+	grep -q '^+ %y = Add(%b, %b)' err
+}
+
+@test "--print-before and --print-after" {
+	gg-opt --pass=identity --print-before=identity --print-after=all g.gg 2>err >/dev/null
+	grep -q '^# before identity' err
+	grep -q '^# after identity' err
+	[ "$(grep -c 'Identity' err)" = 1 ]
+}
+
+@test "--limit stops after so many rewrites" {
+	gg-opt --pass=identity,cse --limit=1 --stats g.gg 2>err | gg-dump >out
+	grep -q 'identity  *tried 1, applied 1' err
+	grep -q 'cse  *tried 0, applied 0' err
+	[ "$(grep -c Sigmoid out)" = 2 ]
+	gg-opt --pass=identity --limit=0 g.gg | gg-dump | grep -q Identity
+}
+
+@test "--time and --list --json" {
+	gg-opt --time --pass=cse g.gg 2>&1 >/dev/null | grep -Eq '^cse +[0-9.]+ ms$'
+	gg-opt --list --json | jq -e 'map(select(.name == "bn_relu" and .exact)) | length == 1'
+	gg-opt --list | grep -q '^cse '
+	gg-opt --explain=cse | grep -q 'bit for bit'
+}
+
+@test "a plugin's pass runs like the others" {
+	cat >neg_neg.c <<'EOF'
+#include "pass.h"
+#include <string.h>
+static bool run(gg_pass_run *p, gg_graph *g)
+{
+	for (gg_node *n = g->first, *next; n; n = next) {
+		next = n->next;
+		gg_value *x = gg_in(n, 0);
+		gg_node *inner = x ? x->producer : 0;
+		if (strcmp(n->op->name, "Neg") || !inner || strcmp(inner->op->name, "Neg"))
+			continue;
+		if (!gg_can_replace(n->out[0], inner->in[0].value)) {
+			gg_refused(p, n, "its result is a declared output");
+			continue;
+		}
+		if (!gg_apply(p, n))
+			return true;
+		gg_replace_value(n->out[0], inner->in[0].value);
+		gg_remove_node(n);
+	}
+	return true;
+}
+static const gg_pass neg_neg = {.name = "neg_neg", .help = "h", .explain = "e", .pipeline = "", .run = run};
+const int gg_plugin_abi = GG_PASS_ABI;
+const gg_pass *const gg_plugin_passes[] = {&neg_neg, 0};
+EOF
+	cc -shared -fPIC -I"$top/lib" -I"$top/tools/gg-opt" -o neg_neg.so neg_neg.c
+	printf 'graph "g"\ninput %%x : f32[4]\n%%a = Neg(%%x)\n%%b = Neg(%%a)\n%%y = Relu(%%b)\noutput %%y\n' >n.gg
+	gg-opt --load=neg_neg.so --pass=neg_neg,dead_code n.gg | gg-dump >out
+	! grep -q Neg out
+	grep -q 'Relu(%x)' out
+	run gg-opt --load=nothing.so n.gg
+	[ "$status" = 5 ]
+}
+
+@test "several graphs in one stream each go through" {
+	gg-opt -O0 g.gg >one
+	cat one one | gg-opt --pass=identity >two
+	[ "$(gg-dump two | grep -c '^graph')" = 2 ]
+	[ "$(gg-dump two | grep -c Identity || true)" = 0 ]
+}
+
+@test "a failed stage fails every later one" {
+	run bash -c 'set -o pipefail; false | gg-opt | gg-dump'
+	[ "$status" = 3 ]
+	printf 'graph "g"\noutput %%y\n' >bad.gg
+	run bash -c 'cat bad.gg | gg-opt | gg-opt | gg-dump; echo "${PIPESTATUS[@]}"'
+	[ "${lines[-1]}" = '0 3 3 3' ]
+}
