@@ -29,7 +29,7 @@ static bool define(check *c, gg_value *v)
 {
 	if (v->graph != c->g)
 		gg_bug("value '%s' is listed in a graph that it is not of", v->name);
-	if (gg_find_value((gg_graph *)c->g, v->name) != v || v->mark == c->mark)
+	if (gg_map_get(&c->g->names, (uint64_t)(uintptr_t)v->name) != v || v->mark == c->mark)
 		return bad(c, "two values are named '%s'%s", v->name, "");
 	if (!*v->name || strlen(v->name) >= 1 << 16)
 		return bad(c, "a value's name is empty or too long%s%s", "", "");

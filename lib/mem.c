@@ -222,14 +222,14 @@ void gg_buf_fini(gg_buf *b)
 }
 
 /* ---- maps ------------------------------------------------------------------------------- */
-/* Open addressing, linear probing, at most half full. A string slot keeps the string's pointer
- * and, in `key`, its hash; an integer slot has str NULL. */
+/* Open addressing, linear probing, at most two thirds full. A string slot keeps the string's pointer
+ * and, in `key`, its hash; an integer slot has `str` == integer; an empty one NULL. */
 struct gg_slot {
 	uint64_t key;
 	const char *str;
 	void *val;
-	bool used;
 };
+static const char integer[1];
 
 uint64_t gg_hash(const void *p, size_t n, uint64_t seed)
 {
@@ -258,36 +258,34 @@ static uint64_t mix(uint64_t x)
 
 static struct gg_slot *slot(const gg_map *m, uint64_t key, const char *str)
 {
-	size_t mask = m->cap - 1, i = (str ? key : mix(key)) & mask;
+	size_t mask = m->cap - 1, i = (str == integer ? mix(key) : key) & mask;
 	for (;; i = (i + 1) & mask) {
 		struct gg_slot *s = m->slot + i;
-		if (!s->used)
-			return s;
-		if (s->key == key && (str ? s->str && (s->str == str || !strcmp(s->str, str)) : !s->str))
+		if (!s->str || (s->key == key && (s->str == str || (str != integer && s->str != integer &&
+		                                                    !strcmp(s->str, str)))))
 			return s;
 	}
 }
 
 static void put(gg_map *m, uint64_t key, const char *str, void *val)
 {
-	if (m->n * 2 >= m->cap) {
+	if (m->n * 3 >= m->cap * 2) {
 		gg_map old = *m;
 		m->cap = old.cap ? old.cap * 2 : 16;
 		m->slot = gg_xcalloc(m->cap, sizeof *m->slot);
 		for (size_t i = 0; i < old.cap; i++)
-			if (old.slot[i].used)
+			if (old.slot[i].str)
 				*slot(m, old.slot[i].key, old.slot[i].str) = old.slot[i];
 		free(old.slot);
 	}
 	struct gg_slot *s = slot(m, key, str);
-	if (!s->used)
-		m->n++;
-	*s = (struct gg_slot){key, str, val, true};
+	m->n += !s->str;
+	*s = (struct gg_slot){key, str, val};
 }
 
-void *gg_map_get(const gg_map *m, uint64_t key) { return m->n ? slot(m, key, 0)->val : 0; }
+void *gg_map_get(const gg_map *m, uint64_t key) { return m->n ? slot(m, key, integer)->val : 0; }
 
-void gg_map_put(gg_map *m, uint64_t key, void *val) { put(m, key, 0, val); }
+void gg_map_put(gg_map *m, uint64_t key, void *val) { put(m, key, integer, val); }
 
 void *gg_map_gets(const gg_map *m, const char *key)
 {
