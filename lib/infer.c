@@ -214,13 +214,34 @@ static bool merge(gg_diag *d, const gg_node *n, gg_value *v, const gg_info *x)
 	return true;
 }
 
+/* The elements of a small integer constant that is at hand; a body sees it only as an input. */
+static const gg_dim *const_content(gg_diag *d, gg_arena *a, gg_value *v)
+{
+	char class = gg_dtype_class((gg_dtype)v->dtype);
+	int64_t count = v->kind == GG_CONST && v->data->kind == GG_DATA_INLINE ? gg_shape_count(&v->shape)
+	                                                                       : -1;
+	gg_tensor t;
+	if (count < 0 || count > GG_MAX_RANK || (class != 'I' && class != 'U') || !gg_value_tensor(d, v, &t))
+		return 0;
+	gg_dim *c = gg_alloc_n(a, (size_t)count + 1, sizeof *c);
+	for (int64_t k = 0; k < count; k++) {
+		c[k] = gg_get_i64(&t, k);
+		if (!gg_dim_number(c[k]))
+			return 0;
+	}
+	return c;
+}
+
 /* What is captured is known inside: the last inputs of each body. */
-static bool merge_captures(gg_diag *d, gg_node *n)
+static bool merge_captures(gg_diag *d, gg_arena *a, gg_node *n)
 {
 	gg_graph *b;
 	for (int k = 0; (b = gg_body(n, k)); k++) {
 		for (int i = 0; i < n->ncap; i++) {
-			gg_info x = info_of(n->in[n->nin - n->ncap + i].value);
+			gg_value *v = n->in[n->nin - n->ncap + i].value;
+			gg_info x = info_of(v);
+			if (v && !x.content)
+				x.content = const_content(d, a, v);
 			if (!merge(d, n, b->in[b->nin - (size_t)n->ncap + (size_t)i], &x))
 				return false;
 		}
@@ -237,7 +258,7 @@ static bool infer_with(gg_diag *d, gg_arena *a, gg_node *n)
 	f.out = gg_alloc_n(a, (size_t)n->nout + 1, sizeof *f.out);
 	for (int i = 0; i < nin; i++)
 		f.in[i] = info_of(n->in[i].value);
-	if ((n->ncap && !merge_captures(d, n)) || !run_rule(&f))
+	if ((n->ncap && !merge_captures(d, a, n)) || !run_rule(&f))
 		return false;
 	if (d->errors)
 		return false; /* a constant that the rule asked for could not be read */
@@ -272,11 +293,20 @@ bool gg_infer_tensors(gg_diag *d, const gg_node *n, int nin, const gg_tensor *in
                       gg_arena *a)
 {
 	gg_infer f = {.n = n, .d = d, .a = a, .nin = nin, .nout = nout, .out = out, .tensors = true};
+	bool all = !(n->op->flags & GG_DATA_SHAPE) && !gg_body(n, 0);
 	f.in = gg_alloc_n(a, (size_t)nin + 1, sizeof *f.in);
 	for (int i = 0; i < nin; i++) {
 		bool has_data = in[i].dtype && (in[i].data || gg_count(&in[i]) == 0);
+		all &= has_data || !in[i].dtype;
 		f.in[i] = (gg_info){
 		    .dtype = in[i].dtype, .shape = in[i].shape, .data = has_data ? &in[i] : 0};
 	}
-	return run_rule(&f);
+	if (!run_rule(&f))
+		return false;
+	/* All is known, so only a size that is beyond numbers is not. */
+	for (int i = 0; i < nout; i++)
+		if (all && n->out[i] && !gg_shape_known(&out[i].shape))
+			return gg_node_error(d, GG_MALFORMED, n, "output '%s' is too large: its shape is %s",
+			                     n->out[i]->name, gg_shape_str(a, &out[i].shape));
+	return true;
 }

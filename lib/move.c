@@ -10,9 +10,10 @@ static int collapse(int rank, const int64_t *dim, const int64_t *from, const int
                     axis *ax)
 {
 	int n = 0;
-	for (int i = 0; i < rank; i++) {
+	for (int i = 0; i < rank; i++)
 		if (dim[i] == 0)
 			return -1;
+	for (int i = 0; i < rank; i++) {
 		if (dim[i] == 1)
 			continue;
 		axis a = {dim[i], from[i] * size, to[i] * size}, *p = n ? &ax[n - 1] : NULL;
@@ -120,10 +121,10 @@ void gg_move_fill(size_t size, void *dst, const void *value, int64_t n)
 
 int64_t gg_span(const gg_shape *s, int from, int to)
 {
-	int64_t n = 1;
+	uint64_t n = 1; /* beside a dim of 0 the others may be anything */
 	for (int i = from; i < to; i++)
-		n *= s->dim[i];
-	return n;
+		n *= (uint64_t)s->dim[i];
+	return (int64_t)n;
 }
 
 void gg_strides(const gg_shape *s, int64_t *stride)

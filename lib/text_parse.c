@@ -54,6 +54,7 @@ typedef struct parser {
 	bool ids_given, untyped;
 	gg_arena *arena; /* of the strings and lists of attributes */
 	gg_map by_id;    /* nodes that only their id can name */
+	gg_map dims;     /* interned text -> dim, of expressions */
 	gg_buf word;     /* the last name or string */
 	/* Stacks, so that a body can be read in the middle of its node. */
 	gg_value **in;
@@ -429,11 +430,14 @@ static bool read_dim(parser *p, gg_dim *out)
 		*out = x;
 		return true;
 	}
-	p->word.len = 0;
-	gg_buf_add(&p->word, at, (size_t)(e - at));
-	if (strlen(p->word.p) != p->word.len || !gg_dim_parse(p->word.p, out) ||
-	    (*out < 0 && gg_dim_number(*out)))
-		return fail(p, at, "'%.40s' is no dim", p->word.p);
+	const char *text = gg_intern_n(at, (size_t)(e - at));
+	*out = (gg_dim)(intptr_t)gg_map_get(&p->dims, (uint64_t)(uintptr_t)text);
+	if (!*out) {
+		if (strlen(text) != (size_t)(e - at) || !gg_dim_parse(text, out) ||
+		    (*out < 0 && gg_dim_number(*out)))
+			return fail(p, at, "'%.40s' is no dim", text);
+		gg_map_put(&p->dims, (uint64_t)(uintptr_t)text, (void *)(intptr_t)*out);
+	}
 	p->p = e;
 	return true;
 }
@@ -1372,10 +1376,12 @@ static bool read_statements(parser *p)
 {
 	size_t first = p->nalias;
 	for (skip(p); p->p < p->end; skip(p)) {
-		if (p->depth ? peek(p) == '}' : at_graph(p))
+		if (p->depth && peek(p) == '}')
 			break;
 		if (!p->fresh)
 			return fail(p, p->p, "expected the end of the line, found %s", found(p, p->p));
+		if (!p->depth && at_graph(p))
+			break;
 		if (!read_statement(p))
 			return false;
 	}
@@ -1458,6 +1464,7 @@ static void fini(parser *p)
 {
 	gg_buf_fini(&p->word);
 	gg_map_fini(&p->by_id);
+	gg_map_fini(&p->dims);
 	free(p->in);
 	free(p->out);
 	free(p->attr);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Cases of single ops for tests/unit/ops.c, from ONNX's own backend tests (pip install onnx).
 
-    tests/gen/ops.py OUT.gg MAX OP...    cases whose tensors have at most MAX elements
+    tests/gen/ops.py OUT.gg MAX OP... -TEXT...    cases whose tensors have at most MAX elements and
+                                                  whose names have none of the texts in them
 
 Each case is a graph of constants: the inputs, one node, and want0, want1, ... for its outputs.
 """
@@ -55,7 +56,9 @@ def tensor(t):
 
 def attribute(a):
     v = helper.get_attribute_value(a)
-    if a.name in ("dtype", "to"):
+    if a.name in ("dtype", "to", "output_dtype", "precision"):
+        if v not in NAMES:
+            raise Skip(f"dtype {v}")
         return f"{a.name}={NAMES[v]}"
     if isinstance(v, onnx.TensorProto):
         t, x = tensor(v)
@@ -72,6 +75,10 @@ def case(c, ops, most):
     if len(g.node) != 1 or g.node[0].op_type not in ops or g.initializer or not c.data_sets:
         raise Skip("another op")
     n = g.node[0]
+    opset = next(o.version for o in c.model.opset_import if o.domain == n.domain)
+    if (onnx.defs.get_schema(n.op_type, opset, n.domain).since_version !=
+            onnx.defs.get_schema(n.op_type, domain=n.domain).since_version):
+        raise Skip("another op")
     xs, ys = c.data_sets[0]
     lines, given = [f'graph "{c.name}"'], {}
     for i, x in zip(g.input, xs):
@@ -97,8 +104,11 @@ def case(c, ops, most):
 
 def main():
     out, most, ops = sys.argv[1], int(sys.argv[2]), set(sys.argv[3:])
+    without = [a[1:] for a in sys.argv[3:] if a[0] == "-"]
     texts = []
     for c in sorted(cases.collect_testcases(None), key=lambda c: c.name):
+        if any(t in c.name for t in without):
+            continue
         try:
             texts.append(case(c, ops, most))
         except Skip as e:

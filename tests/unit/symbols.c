@@ -68,6 +68,11 @@ static const struct row {
      "%y = If(%c; %x) {then_branch=graph (%p : f32[*]) {\n%g = Concat(%p, %p) {axis=0}\noutput %g\n}, "
      "else_branch=graph (%q : f32[*]) {\noutput %q\n}}\n",
      "[?y.0,2]"},
+    {"input %c : bool[]\ninput %x : f32[N, 6]\nconst %k : i64[2] = [-1, 3]\n"
+     "%y = If(%c; %x, %k) {then_branch=graph (%p : f32[*], %s : i64[2]) {\n%g = Reshape(%p, %s)\noutput "
+     "%g\n}, "
+     "else_branch=graph (%q : f32[*], %t : i64[2]) {\n%h = Reshape(%q, %t)\noutput %h\n}}\n",
+     "[2*N,3]"},
     {"input %x : f32[T, N, 2]\n%y = Scan(%x) {num_scan_inputs=1, scan_output_axes=[1], "
      "body=graph (%p : f32[*]) {\n%g = Flatten(%p) {axis=0}\noutput %g\n}}\n",
      "[1,T,2*N]"},

@@ -1,0 +1,19 @@
+#include "random.h"
+
+static bool infer(gg_infer *f) { return random_infer_like(f, GG_FLOATS); }
+
+const gg_op gg_op_RandomNormalLike = {
+    .name = "RandomNormalLike",
+    .doc = "normally distributed numbers in the shape of x",
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .attrs = (const gg_attr_spec[]){{"dtype", GG_ATTR_DTYPE, false, 0},
+                                    GG_RANDOM_ATTRS("mean", "0", "scale", "1"),
+                                    {0}},
+    .flags = GG_RANDOM,
+    .in = {{GG_ANY}},
+    .out = {{GG_FLOATS}},
+    .infer = infer,
+    .eval = random_normal};

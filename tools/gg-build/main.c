@@ -1,0 +1,100 @@
+/* gg-build: order, layouts still open, memory plan. Its output is what gg-run runs. */
+#include "../../lib/gg.h"
+#include "memory.h"
+
+#include <string.h>
+
+enum { STREAMS = 1, NO_REUSE, EMBED, DUMP_KERNELS, TUNE };
+
+static const gg_option options[] = {
+    {NO_REUSE, "no-reuse", 0, NULL, "give every value a place of its own in memory"},
+    {EMBED, "embed", 0, NULL, "put all weights into the output: it needs no other file"},
+    {STREAMS, "streams", 0, "N", "how many streams work is spread over (1 on ref and cpu)"},
+    {DUMP_KERNELS, "dump-kernels", 0, "DIR", "write the source of generated kernels to DIR"},
+    {TUNE, "tune", 0, NULL, "measure on the device which algorithm is fastest"},
+    {0},
+};
+
+typedef struct request {
+	bool no_reuse, embed, tune;
+	int64_t streams;
+	const char *dump;
+} request;
+
+static bool sort(gg_diag *d, gg_graph *g)
+{
+	gg_graph *b;
+
+	if (!gg_graph_sort(d, g))
+		return false;
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			if (!sort(d, b))
+				return false;
+	return true;
+}
+
+/* What only a device with its own compiler and streams can do. */
+static bool check_request(gg_diag *d, const gg_model *m, const request *r)
+{
+	if (!m->target)
+		return gg_error(d, GG_MALFORMED, "the graph has no target: gg-select comes before gg-build");
+	if (!gg_target_find(m->target))
+		return gg_error(d, GG_UNSUPPORTED, "unknown target '%s'", m->target);
+	if (r->streams > 1)
+		return gg_error(d, GG_UNSUPPORTED, "target '%s' has one stream, not %lld", m->target,
+		                (long long)r->streams);
+	if (r->tune)
+		return gg_error(d, GG_UNSUPPORTED, "target '%s' has nothing to tune", m->target);
+	if (r->dump)
+		gg_note(d, "target '%s' has no generated kernels: nothing is written to '%s'", m->target,
+		        r->dump);
+	return true;
+}
+
+static bool build(gg_tool *t, gg_model *m, void *arg)
+{
+	const request *r = arg;
+
+	if (!check_request(&t->d, m, r) || !sort(&t->d, m->main) || !gg_select_open(&t->d, m) ||
+	    !gg_insert_formats(&t->d, m) || !plan_memory(&t->d, m, r->no_reuse))
+		return false;
+	m->stage = "build";
+	return !r->embed || gg_embed(&t->d, m);
+}
+
+int main(int argc, char **argv)
+{
+	static gg_tool t = {
+	    .name = "gg-build",
+	    .summary = "Turns a selected graph into a plan that gg-run runs.",
+	    .operands = "[FILE]...",
+	    .options = options,
+	    .examples = "  gg-parse m.onnx | gg-opt | gg-select --target=cpu | gg-build -o m.plan\n"
+	                "  gg-build --embed m.gg | ssh host gg-run --input x=x.npy\n"
+	                "  gg-parse m.onnx | gg-select --target=ref | gg-build | gg-dump --memory\n",
+	};
+	request r = {.streams = 1};
+
+	gg_args_start(&t, argc, argv);
+	for (int id; (id = gg_args_next(&t));)
+		switch (id) {
+		case STREAMS:
+			if (!gg_parse_int(t.value, &r.streams) || r.streams < 1)
+				gg_usage(&t, "--streams takes a number from 1 on, not '%s'", t.value);
+			break;
+		case NO_REUSE:
+			r.no_reuse = true;
+			break;
+		case EMBED:
+			r.embed = true;
+			break;
+		case DUMP_KERNELS:
+			r.dump = t.value;
+			break;
+		case TUNE:
+			r.tune = true;
+			break;
+		}
+	return gg_each_model(&t, build, &r, true);
+}

@@ -1,0 +1,9 @@
+/* The memory plan of a model and of its bodies, written onto values and as the ["plan"] record. */
+#ifndef GG_BUILD_MEMORY_H
+#define GG_BUILD_MEMORY_H
+
+#include "../../lib/gg.h"
+
+bool plan_memory(gg_diag *d, gg_model *m, bool no_reuse);
+
+#endif

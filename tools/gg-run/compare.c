@@ -1,0 +1,177 @@
+/* Is it the same? Floats within a tolerance, all else exactly; NaN equals NaN in its place. */
+#include "run.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct tally {
+	double rtol, atol;
+	int64_t count, bad, worst;
+	double worst_by;       /* how far beyond the tolerance, in tolerances */
+	double need_r, need_a; /* the smallest that would pass, the other left as it is */
+	double largest;        /* difference */
+} tally;
+
+static void defaults(gg_dtype t, double *rtol, double *atol)
+{
+	static const struct {
+		gg_dtype t;
+		double rtol, atol;
+	} row[] = {
+	    {GG_F64, 1e-10, 1e-12},   {GG_F32, 1e-3, 1e-5}, {GG_F16, 1e-2, 1e-3},
+	    {GG_BF16, 2e-2, 1e-2},    {GG_C64, 1e-3, 1e-5}, {GG_F8E4M3, 0.125, 0.0625},
+	    {GG_F8E5M2, 0.25, 0.125},
+	};
+
+	*rtol = *atol = 0;
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		if (row[i].t == t) {
+			*rtol = row[i].rtol;
+			*atol = row[i].atol;
+		}
+}
+
+static void weigh(tally *k, int64_t i, double got, double want)
+{
+	double diff, room, by;
+
+	if (got == want || (isnan(got) && isnan(want)))
+		return;
+	diff = fabs(got - want);
+	room = k->atol + k->rtol * fabs(want);
+	if (isnan(diff) || isinf(diff)) { /* no tolerance helps */
+		diff = INFINITY;
+		k->need_r = k->need_a = INFINITY;
+	} else {
+		double r = want != 0 ? (diff - k->atol) / fabs(want) : diff > k->atol ? INFINITY : 0;
+		double a = diff - k->rtol * fabs(want);
+		k->need_r = r > k->need_r ? r : k->need_r;
+		k->need_a = a > k->need_a ? a : k->need_a;
+	}
+	k->largest = diff > k->largest ? diff : k->largest;
+	k->bad += diff > room;
+	by = room > 0 ? diff / room : INFINITY;
+	if (k->worst < 0 || by > k->worst_by) {
+		k->worst_by = by;
+		k->worst = i;
+	}
+}
+
+static double part(const gg_tensor *t, int64_t i)
+{
+	return t->dtype == GG_C64 ? (double)((const float *)t->data)[i] : gg_get_f64(t, i);
+}
+
+static void weigh_integers(tally *k, const gg_tensor *got, const gg_tensor *want)
+{
+	for (int64_t i = 0; i < k->count; i++) {
+		int64_t a = gg_get_i64(got, i), b = gg_get_i64(want, i);
+		double diff = a == b ? 0 : fabs((double)a - (double)b);
+		if (a == b)
+			continue;
+		diff = diff > 0 ? diff : 1; /* beyond 2^53 */
+		k->bad++;
+		if (diff > k->largest) {
+			k->largest = diff;
+			k->worst = i;
+		}
+	}
+}
+
+static void weigh_strings(tally *k, const gg_tensor *got, const gg_tensor *want)
+{
+	const char *const *a = got->data, *const *b = want->data;
+
+	for (int64_t i = 0; i < k->count; i++)
+		if (strcmp(a[i], b[i])) {
+			k->worst = k->bad++ ? k->worst : i;
+			k->largest = INFINITY;
+		}
+}
+
+static void put_index(gg_buf *b, const gg_tensor *t, int64_t i)
+{
+	int64_t idx[GG_MAX_RANK];
+
+	if (t->dtype == GG_C64)
+		i /= 2;
+	for (int k = t->shape.rank - 1; k >= 0; k--) {
+		idx[k] = i % t->shape.dim[k];
+		i /= t->shape.dim[k];
+	}
+	gg_buf_str(b, "[");
+	for (int k = 0; k < t->shape.rank; k++)
+		gg_buf_printf(b, "%s%lld", k ? "," : "", (long long)idx[k]);
+	gg_buf_str(b, "]");
+}
+
+static void put_element(gg_buf *b, const gg_tensor *t, int64_t i)
+{
+	char class = gg_dtype_class(t->dtype);
+
+	if (class == 'S')
+		gg_buf_printf(b, "'%s'", ((const char *const *)t->data)[i]);
+	else if (class == 'F' || class == 'C')
+		gg_buf_printf(b, "%.9g", part(t, i));
+	else
+		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
+}
+
+static bool report(job *j, const char *what, const tally *k, const gg_tensor *got, const gg_tensor *want)
+{
+	char class = gg_dtype_class(want->dtype);
+	gg_buf b = {0};
+
+	gg_buf_printf(&b, "%s: %lld of %lld values differ, worst at ", what, (long long)k->bad,
+	              (long long)k->count);
+	put_index(&b, want, k->worst);
+	gg_buf_str(&b, ": got ");
+	put_element(&b, got, k->worst);
+	gg_buf_str(&b, ", expected ");
+	put_element(&b, want, k->worst);
+	if (class == 'F' || class == 'C') {
+		gg_buf_printf(&b, " (rtol %g, atol %g", k->rtol, k->atol);
+		if (isfinite(k->need_a)) {
+			gg_buf_str(&b, "; would pass with");
+			if (isfinite(k->need_r))
+				gg_buf_printf(&b, " --rtol=%.3g or", k->need_r * 1.001);
+			gg_buf_printf(&b, " --atol=%.3g", k->need_a * 1.001);
+		} else {
+			gg_buf_str(&b, "; no tolerance would pass");
+		}
+		gg_buf_str(&b, ")");
+	}
+	gg_error(&j->t->d, GG_DIFFERENT, "%s", b.p);
+	gg_buf_fini(&b);
+	return false;
+}
+
+bool compare(job *j, const char *what, const gg_tensor *got, const gg_tensor *want, gg_buf *say)
+{
+	tally k = {.worst = -1, .count = gg_count(want)};
+	char class = gg_dtype_class(want->dtype);
+
+	if (got->dtype != want->dtype)
+		return gg_error(&j->t->d, GG_DIFFERENT, "%s is %s, expected %s", what,
+		                gg_dtype_name(got->dtype), gg_dtype_name(want->dtype));
+	if (!gg_shape_eq(&got->shape, &want->shape))
+		return gg_error(&j->t->d, GG_DIFFERENT, "%s has shape %s, expected %s", what,
+		                gg_shape_str(&j->a, &got->shape), gg_shape_str(&j->a, &want->shape));
+	defaults(want->dtype, &k.rtol, &k.atol);
+	k.rtol = j->rtol >= 0 ? j->rtol : k.rtol;
+	k.atol = j->atol >= 0 ? j->atol : k.atol;
+	k.count *= class == 'C' ? 2 : 1;
+	if (class == 'S')
+		weigh_strings(&k, got, want);
+	else if (class == 'F' || class == 'C')
+		for (int64_t i = 0; i < k.count; i++)
+			weigh(&k, i, part(got, i), part(want, i));
+	else
+		weigh_integers(&k, got, want);
+	if (k.bad)
+		return report(j, what, &k, got, want);
+	if (say)
+		gg_buf_printf(say, "%s: %lld values match, largest difference %.3g\n", what,
+		              (long long)k.count, k.largest);
+	return true;
+}

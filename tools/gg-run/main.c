@@ -1,0 +1,629 @@
+/* gg-run: inputs in, steps, outputs out. */
+#include "run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	INPUT = 1,
+	INPUTS,
+	OUTPUT,
+	OUTPUTS,
+	DATA,
+	BATCH,
+	SHUFFLE,
+	STEPS,
+	PRINT,
+	TEST,
+	EXPECT,
+	COMPARE,
+	RTOL,
+	ATOL,
+	REPEAT,
+	WARMUP,
+	DURATION,
+	JSON,
+	SEED,
+	FILL,
+	SHAPE,
+	THREADS,
+	CHECK_FINITE,
+	POISON,
+	SAVE,
+	LOAD_STATE,
+	LIST_IO,
+	DEVICES,
+	TARGET
+};
+
+static const gg_option options[] = {
+    {TARGET, "target", 0, "NAME", "where it runs: ref, cpu (default)"},
+    {INPUT, "input", 0, "NAME=FILE", "the value of an input or initialiser (.npy or .pb)"},
+    {INPUTS, "inputs", 0, "DIR", "inputs from DIR/input_K.npy or .pb"},
+    {OUTPUT, "output", 0, "NAME=FILE", "write an output, or any value, as .npy"},
+    {OUTPUTS, "outputs", 0, "DIR", "write all outputs as DIR/output_K.npy"},
+    {DATA, "data", 0, "NAME=FILE", "a slice or a batch of FILE for each step"},
+    {BATCH, "batch", 0, "N", "samples of a batch, where the input does not say"},
+    {SHUFFLE, "shuffle", 0, "SEED", "samples in a new random order each time through"},
+    {STEPS, "steps", 0, "N", "run N steps (default 1)"},
+    {PRINT, "print", 0, "NAME", "print this value after each step: step, tab, value"},
+    {TEST, "test", 0, "DIR", "inputs from DIR, outputs compared with DIR/output_K"},
+    {EXPECT, "expect", 0, "NAME=FILE", "compare this value with FILE"},
+    {COMPARE, "compare", 0, "ref", "run on ref too and compare outputs and state"},
+    {RTOL, "rtol", 0, "X", "relative tolerance (default by dtype: f32 1e-3)"},
+    {ATOL, "atol", 0, "X", "absolute tolerance (default by dtype: f32 1e-5)"},
+    {REPEAT, "repeat", 0, "N", "run the step N times and print times; state is put back before each"},
+    {WARMUP, "warmup", 0, "N", "runs before those (default 1)"},
+    {DURATION, "duration", 0, "S", "repeat for S seconds"},
+    {JSON, "json", 0, NULL, "times as JSON"},
+    {SEED, "seed", 0, "N", "seed of random nodes and of filled inputs (default 0)"},
+    {FILL, "fill", 0, "HOW", "inputs not given: normal (default), ones, zeros or range"},
+    {SHAPE, "shape", 0, "NAME=N,N", "the shape of an input"},
+    {THREADS, "threads", 0, "N", "threads (default: GG_NUM_THREADS, else all CPUs)"},
+    {CHECK_FINITE, "check-finite", 0, NULL, "stop at the first node that gives inf or NaN (exit 1)"},
+    {POISON, "poison", 0, NULL, "fill unwritten and freed memory with NaN patterns"},
+    {SAVE, "save", 0, "FILE", "write the graph with its updated state"},
+    {LOAD_STATE, "load-state", 0, "FILE", "take the state from a graph that --save wrote"},
+    {LIST_IO, "list-io", 0, NULL, "list inputs, outputs and state, and stop"},
+    {DEVICES, "devices", 0, NULL, "list the targets of this machine, and stop"},
+    {0},
+};
+
+static pair take_pair(gg_tool *t, job *j, const char *option)
+{
+	char *s = gg_strdup(&j->a, t->value), *eq;
+	pair p = {0};
+
+	if (*s == '\'' || *s == '"') { /* the name is quoted: it ends at its quote */
+		char *end = strchr(s + 1, *s);
+		eq = end ? strchr(end, '=') : NULL;
+	} else {
+		eq = strchr(s, '=');
+	}
+	if (!eq || eq == s || (!eq[1] && strcmp(option, "shape")))
+		gg_usage(t, "--%s takes NAME=%s, not '%s'", option,
+		         strcmp(option, "shape") ? "FILE" : "N,N,...", t->value);
+	*eq = 0;
+	p.name = gg_unquote(&j->a, s);
+	p.file = eq + 1;
+	return p;
+}
+
+static int64_t take_int(gg_tool *t, const char *option, int64_t min)
+{
+	int64_t x;
+
+	if (!gg_parse_int(t->value, &x) || x < min)
+		gg_usage(t, "--%s takes a number from %lld on, not '%s'", option, (long long)min, t->value);
+	return x;
+}
+
+static double take_float(gg_tool *t, const char *option)
+{
+	double x;
+
+	if (!gg_parse_float(t->value, &x) || !(x >= 0))
+		gg_usage(t, "--%s takes a number from 0 on, not '%s'", option, t->value);
+	return x;
+}
+
+static fill take_fill(gg_tool *t)
+{
+	static const char *const names[] = {"normal", "ones", "zeros", "range"};
+
+	for (size_t i = 0; i < 4; i++)
+		if (!strcmp(names[i], t->value))
+			return (fill)i;
+	gg_usage(t, "--fill takes normal, ones, zeros or range, not '%s'", t->value);
+}
+
+static void add(pairs *l, pair p) { GG_PUSH(l->p, l->n, l->cap, p); }
+
+static const char *take_target(gg_tool *t)
+{
+	if (!gg_target_find(t->value))
+		gg_usage(t, "unknown target '%s'", t->value);
+	return t->value;
+}
+
+static bool take_files(gg_tool *t, job *j, int id)
+{
+	switch (id) {
+	case INPUT:
+		add(&j->input, take_pair(t, j, "input"));
+		break;
+	case OUTPUT:
+		add(&j->output, take_pair(t, j, "output"));
+		break;
+	case DATA:
+		add(&j->data, take_pair(t, j, "data"));
+		break;
+	case EXPECT:
+		add(&j->expect, take_pair(t, j, "expect"));
+		break;
+	case SHAPE:
+		add(&j->shape, take_pair(t, j, "shape"));
+		break;
+	case PRINT:
+		add(&j->print, (pair){.name = gg_unquote(&j->a, t->value)});
+		break;
+	case INPUTS:
+		j->inputs = t->value;
+		break;
+	case OUTPUTS:
+		j->outputs = t->value;
+		break;
+	case TEST:
+		j->test = t->value;
+		break;
+	case SAVE:
+		j->save = t->value;
+		break;
+	case LOAD_STATE:
+		j->load_state = t->value;
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
+static void take(gg_tool *t, job *j, int id)
+{
+	switch (id) {
+	case TARGET:
+		j->target = take_target(t);
+		break;
+	case BATCH:
+		j->batch = take_int(t, "batch", 1);
+		break;
+	case SHUFFLE:
+		j->shuffle = take_int(t, "shuffle", 0);
+		break;
+	case STEPS:
+		j->steps = take_int(t, "steps", 1);
+		break;
+	case RTOL:
+		j->rtol = take_float(t, "rtol");
+		break;
+	case ATOL:
+		j->atol = take_float(t, "atol");
+		break;
+	case REPEAT:
+		j->repeat = take_int(t, "repeat", 1);
+		j->timed = true;
+		break;
+	case WARMUP:
+		j->warmup = take_int(t, "warmup", 0);
+		break;
+	case DURATION:
+		j->duration = take_float(t, "duration");
+		j->timed = true;
+		break;
+	case JSON:
+		j->json = true;
+		break;
+	case SEED:
+		j->exec.seed = (uint64_t)take_int(t, "seed", 0);
+		break;
+	case FILL:
+		j->fill = take_fill(t);
+		break;
+	case THREADS:
+		j->exec.threads = (int)take_int(t, "threads", 1);
+		break;
+	case CHECK_FINITE:
+		j->exec.check_finite = true;
+		break;
+	case POISON:
+		j->exec.poison = true;
+		break;
+	case LIST_IO:
+		j->list_io = true;
+		break;
+	case DEVICES:
+		j->devices = true;
+		break;
+	case COMPARE:
+		if (strcmp(t->value, "ref"))
+			gg_usage(t, "--compare takes ref, not '%s'", t->value);
+		j->compare_ref = true;
+		break;
+	}
+}
+
+/* ---- state ------------------------------------------------------------------------------------- */
+static bool load_state(job *j, gg_exec *x, gg_model *m)
+{
+	gg_model *from = gg_read_one(j->t, j->load_state);
+	bool good = from != NULL;
+
+	for (size_t i = 0; good && i < m->main->nstate; i++) {
+		gg_value *to = m->main->state[i]->param, *v = gg_find_value(from->main, to->name);
+		gg_tensor t;
+		if (!v || (v->kind != GG_PARAM && v->kind != GG_CONST))
+			good = gg_error(&j->t->d, GG_MALFORMED, "%s: it has no state '%s'", j->load_state,
+			                to->name);
+		else
+			good = gg_value_tensor(&j->t->d, v, &t) && gg_exec_set_param(x, to, &t);
+	}
+	if (from)
+		gg_model_free(from);
+	return good;
+}
+
+static gg_data *pack(gg_model *m, const gg_tensor *t)
+{
+	int64_t n = gg_count(t);
+	size_t bytes = gg_packed_bytes(t->dtype, n);
+	uint8_t *p = gg_xcalloc(bytes + 1, 1);
+	gg_data *data;
+
+	if (gg_dtype_bits(t->dtype) == 4)
+		for (int64_t i = 0; i < n; i++)
+			p[i / 2] |= (uint8_t)((((const uint8_t *)t->data)[i] & 15) << i % 2 * 4);
+	else if (bytes)
+		memcpy(p, t->data, bytes);
+	data = gg_data_inline(m, p, (int64_t)bytes);
+	free(p);
+	return data;
+}
+
+static bool save(job *j)
+{
+	gg_model *m = read_again(j);
+	gg_buf b = {0};
+	bool good = m != NULL;
+
+	if (!good)
+		return false;
+	if (j->prebuilt || !strcmp(m->stage, "select"))
+		forget_choices(m);
+	for (size_t i = 0; good && i < j->m->main->nstate; i++) {
+		gg_value *from = j->m->main->state[i]->param, *to = gg_find_value(m->main, from->name);
+		gg_tensor t;
+		if (!to)
+			good = gg_error(&j->t->d, GG_MALFORMED, "the graph has no state '%s' to save to",
+			                from->name);
+		else if ((good = gg_exec_get_param(j->x, from, &t)))
+			to->data = pack(m, &t);
+	}
+	good = good && gg_write(&j->t->d, &b, m) && gg_write_file(&j->t->d, j->save, b.p, b.len);
+	gg_buf_fini(&b);
+	gg_model_free(m);
+	return good;
+}
+
+/* ---- running ----------------------------------------------------------------------------------- */
+static gg_exec *open_exec(job *j, gg_model *m) { return gg_exec_new(&j->t->d, m, &j->exec); }
+
+static bool keep_values(job *j, pairs *l, const char *option)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		gg_value *v = l->p[i].v = gg_find_value(j->m->main, l->p[i].name);
+		if (!v)
+			return gg_error(&j->t->d, GG_USAGE, "--%s: the graph has no value '%s'", option,
+			                l->p[i].name);
+		if (v->kind == GG_TEMP && !gg_exec_keep(j->x, v))
+			return false;
+	}
+	return true;
+}
+
+static bool prepare(job *j)
+{
+	j->x = open_exec(j, j->m);
+	if (!j->x || (j->load_state && !load_state(j, j->x, j->m)))
+		return false;
+	if (!keep_values(j, &j->output, "output") || !keep_values(j, &j->print, "print") ||
+	    !keep_values(j, &j->expect, "expect"))
+		return false;
+	if (!override_params(j, j->x))
+		return false;
+	if (!j->compare_ref)
+		return true;
+	if (!(j->ref = read_again(j)))
+		return false;
+	forget_choices(j->ref);
+	j->ref_exec = open_exec(j, j->ref);
+	return j->ref_exec && (!j->load_state || load_state(j, j->ref_exec, j->ref)) &&
+	       override_params(j, j->ref_exec);
+}
+
+static bool print_step(job *j, int64_t step, gg_buf *out)
+{
+	gg_buf_printf(out, "%lld", (long long)step);
+	for (size_t i = 0; i < j->print.n; i++) {
+		gg_tensor t;
+		if (!gg_exec_value(j->x, j->print.p[i].v, &t))
+			return false;
+		print_values(out, &t);
+	}
+	gg_buf_str(out, "\n");
+	if (j->t->output)
+		return true; /* whole or not at all */
+	if (!gg_emit(j->t, out))
+		return false;
+	out->len = 0;
+	return true;
+}
+
+static bool run_steps(job *j, feed *f, gg_tensor *in, gg_tensor *out, gg_tensor *ref_out, gg_buf *text)
+{
+	for (int64_t step = 0; step < j->steps; step++) {
+		if (!next_step(j, f, step))
+			return false;
+		for (size_t i = 0; i < j->m->main->nin; i++)
+			in[i] = f[i].t;
+		if (!gg_exec_run(j->x, in, out) || (j->ref_exec && !gg_exec_run(j->ref_exec, in, ref_out)))
+			return false;
+		if (j->print.n && !print_step(j, step, text))
+			return false;
+	}
+	return true;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The state before the timed runs, and back to it. */
+static bool keep_state(job *j, gg_tensor *s)
+{
+	for (size_t i = 0; i < j->m->main->nstate; i++) {
+		gg_tensor t;
+		size_t bytes;
+		if (!gg_exec_get_param(j->x, j->m->main->state[i]->param, &t))
+			return false;
+		s[i] = t;
+		bytes = gg_nbytes(&t);
+		s[i].data = gg_xaligned(bytes);
+		if (bytes)
+			memcpy(s[i].data, t.data, bytes);
+	}
+	return true;
+}
+
+static bool put_back(job *j, const gg_tensor *s)
+{
+	for (size_t i = 0; i < j->m->main->nstate; i++)
+		if (!gg_exec_set_param(j->x, j->m->main->state[i]->param, &s[i]))
+			return false;
+	return true;
+}
+
+static bool run_timed(job *j, const gg_tensor *in, gg_tensor *out, gg_buf *text)
+{
+	gg_tensor *state = gg_xcalloc(j->m->main->nstate + 1, sizeof *state);
+	double *seconds = NULL, start = 0;
+	size_t n = 0, cap = 0;
+	bool good = keep_state(j, state);
+
+	for (int64_t i = 0; i < j->warmup && good; i++)
+		good = put_back(j, state) && gg_exec_run(j->x, in, out);
+	start = now();
+	while (good && (j->repeat ? n < (size_t)j->repeat : n == 0 || now() - start < j->duration)) {
+		double from;
+		if (!(good = put_back(j, state)))
+			break;
+		from = now();
+		good = gg_exec_run(j->x, in, out);
+		GG_PUSH(seconds, n, cap, now() - from);
+		if (j->repeat && j->duration > 0 && now() - start >= j->duration)
+			break;
+	}
+	if (good)
+		timing(j, text, seconds, n);
+	for (size_t i = 0; i < j->m->main->nstate; i++)
+		free(state[i].data);
+	free(state);
+	free(seconds);
+	return good;
+}
+
+/* ---- results ----------------------------------------------------------------------------------- */
+static bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t)
+{
+	gg_graph *g = j->m->main;
+
+	for (size_t i = 0; i < g->nout; i++)
+		if (g->out[i]->value == v) {
+			*t = out[i];
+			return true;
+		}
+	return gg_exec_value(j->x, v, t);
+}
+
+static bool write_outputs(job *j, const gg_tensor *out)
+{
+	for (size_t i = 0; i < j->output.n; i++) {
+		gg_tensor t;
+		if (!value_now(j, j->output.p[i].v, out, &t) ||
+		    !gg_npy_write(&j->t->d, j->output.p[i].file, &t))
+			return false;
+	}
+	if (!j->outputs)
+		return true;
+	if (mkdir(j->outputs, 0777) && errno != EEXIST)
+		return gg_error(&j->t->d, GG_MACHINE, "cannot make the folder '%s': %s", j->outputs,
+		                strerror(errno));
+	for (size_t i = 0; i < j->m->main->nout; i++)
+		if (!gg_npy_write(&j->t->d, gg_printf(&j->a, "%s/output_%zu.npy", j->outputs, i), &out[i]))
+			return false;
+	return true;
+}
+
+static bool expect(job *j, const char *what, const char *file, gg_value *v, const gg_tensor *got,
+                   gg_buf *text)
+{
+	gg_tensor want;
+	bool good = gg_tensor_read(&j->t->d, file, (gg_dtype)v->dtype, &want) &&
+	            compare(j, what, got, &want, text);
+
+	free(want.data);
+	return good;
+}
+
+/* All are compared, so that one look shows every difference. */
+static bool test_outputs(job *j, const gg_tensor *out, gg_buf *text)
+{
+	gg_graph *g = j->m->main;
+	size_t found = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < g->nout; i++) {
+		gg_value *v = g->out[i]->value;
+		const char *file = gg_printf(&j->a, "%s/output_%zu.npy", j->test, i);
+		if (access(file, F_OK))
+			file = gg_printf(&j->a, "%s/output_%zu.pb", j->test, i);
+		if (access(file, F_OK)) {
+			gg_note(&j->t->d, "%s: no output_%zu.npy or .pb: output '%s' is not compared",
+			        j->test, i, v->name);
+			continue;
+		}
+		found++;
+		good &= expect(j, gg_printf(&j->a, "output '%s'", v->name), file, v, &out[i], text);
+	}
+	if (!found)
+		return gg_error(&j->t->d, GG_MALFORMED, "%s: no output_0.npy or .pb to compare with",
+		                j->test);
+	return good;
+}
+
+static bool compare_with_ref(job *j, const gg_tensor *out, const gg_tensor *ref_out, gg_buf *text)
+{
+	gg_graph *g = j->m->main;
+	bool good = true;
+
+	for (size_t i = 0; i < g->nout; i++)
+		good &= compare(j, gg_printf(&j->a, "output '%s'", g->out[i]->value->name), &out[i],
+		                &ref_out[i], text);
+	for (size_t i = 0; i < g->nstate; i++) {
+		gg_value *v = g->state[i]->param, *r = gg_find_value(j->ref->main, v->name);
+		gg_tensor a, b;
+		if (r && gg_exec_get_param(j->x, v, &a) && gg_exec_get_param(j->ref_exec, r, &b))
+			good &= compare(j, gg_printf(&j->a, "state '%s'", v->name), &a, &b, text);
+	}
+	return good;
+}
+
+static bool results(job *j, const gg_tensor *out, const gg_tensor *ref_out, gg_buf *text)
+{
+	bool quiet = j->print.n || j->output.n || j->outputs || j->test || j->expect.n || j->compare_ref ||
+	             j->timed;
+	bool good = write_outputs(j, out);
+	gg_buf *say = j->print.n ? NULL : text;
+
+	for (size_t i = 0; i < j->expect.n; i++) {
+		gg_tensor t;
+		pair *p = &j->expect.p[i];
+		good &= value_now(j, p->v, out, &t) &&
+		        expect(j, gg_printf(&j->a, "'%s'", p->name), p->file, p->v, &t, say);
+	}
+	if (j->test)
+		good &= test_outputs(j, out, say);
+	if (j->compare_ref)
+		good &= compare_with_ref(j, out, ref_out, say);
+	for (size_t i = 0; i < j->m->main->nout && !quiet; i++)
+		summary(text, j->m->main->out[i]->value->name, &out[i]);
+	return good;
+}
+
+static bool run(job *j)
+{
+	gg_graph *g = j->m->main;
+	gg_tensor *in = gg_xcalloc(g->nin + 1, sizeof *in), *out = gg_xcalloc(g->nout + 1, sizeof *out);
+	gg_tensor *ref_out = gg_xcalloc(g->nout + 1, sizeof *out);
+	gg_buf text = {0};
+	feed *f = open_feeds(j);
+	bool good = f && prepare(j) && run_steps(j, f, in, out, ref_out, &text);
+
+	if (good) {
+		good = results(j, out, ref_out, &text);
+		good = (!j->save || save(j)) && good;
+		good = good && (!j->timed || run_timed(j, in, out, &text));
+		good = (!text.len || gg_emit(j->t, &text)) && good;
+	}
+	close_feeds(j, f);
+	gg_exec_free(j->x);
+	gg_exec_free(j->ref_exec);
+	if (j->ref)
+		gg_model_free(j->ref);
+	gg_buf_fini(&text);
+	free(in);
+	free(out);
+	free(ref_out);
+	return good;
+}
+
+static gg_model *read_model(job *j)
+{
+	gg_diag *d = &j->t->d;
+	gg_model *m = NULL, *second = NULL;
+	int got;
+
+	if (!gg_source_open(d, &j->source, j->t->file[0]))
+		return NULL;
+	d->where = j->source.name;
+	got = gg_read(d, &j->source, &m);
+	if (got == 0)
+		gg_error(d, GG_MALFORMED, "it holds no graph");
+	if (got <= 0)
+		return NULL;
+	got = gg_read(d, &j->source, &second);
+	if (got > 0) {
+		gg_error(d, GG_MALFORMED, "more than one graph, where one is wanted");
+		gg_model_free(second);
+	}
+	if (got == 0)
+		return m;
+	gg_model_free(m);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static gg_tool t = {
+	    .name = "gg-run",
+	    .summary =
+	        "Runs a graph. One that is not yet selected or built goes through gg-select and gg-build.",
+	    .operands = "[FILE]",
+	    .options = options,
+	    .examples =
+	        "  gg-parse resnet50.onnx | gg-opt | gg-run --input data=image.npy --output prob=prob.npy\n"
+	        "  gg-parse m.onnx | gg-run --target=ref --test test_data\n"
+	        "  gg-run m.plan --data x=x.npy --data y=y.npy --batch=32 --steps=100 --print=loss\n"
+	        "  gg-run m.plan --repeat=100 --warmup=10 --json\n",
+	};
+	job j = {.t = &t, .steps = 1, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};
+	bool good;
+
+	gg_args_start(&t, argc, argv);
+	for (int id; (id = gg_args_next(&t));)
+		if (!take_files(&t, &j, id))
+			take(&t, &j, id);
+	if (j.devices) {
+		list_devices(&j);
+		return gg_finish(&t);
+	}
+	if (t.nfile > 1)
+		gg_usage(&t, "one graph is wanted, not %zu", t.nfile);
+	j.m = read_model(&j);
+	good = j.m && gg_prepare_model(&t, j.m) && set_shapes(&j);
+	if (good)
+		good = j.list_io ? list_io(&j) : make_runnable(&j) && run(&j);
+	if (!good && !t.d.status)
+		gg_bug("a failure was not reported");
+	if (j.m)
+		gg_model_free(j.m);
+	gg_arena_fini(&j.a);
+	return gg_finish(&t);
+}

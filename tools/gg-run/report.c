@@ -1,0 +1,158 @@
+/* What gg-run prints. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST 4 /* values shown of an output */
+
+static void put_value(gg_buf *b, const gg_tensor *t, int64_t i)
+{
+	switch (gg_dtype_class(t->dtype)) {
+	case 'S':
+		gg_buf_printf(b, "%s", ((const char *const *)t->data)[i]);
+		break;
+	case 'C':
+		gg_buf_printf(b, "%.9g%+.9gi", (double)((const float *)t->data)[i * 2],
+		              (double)((const float *)t->data)[i * 2 + 1]);
+		break;
+	case 'F':
+		gg_buf_printf(b, "%.9g", gg_get_f64(t, i));
+		break;
+	case 'U':
+		gg_buf_printf(b, "%llu", (unsigned long long)gg_get_i64(t, i));
+		break;
+	default:
+		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
+	}
+}
+
+void print_values(gg_buf *b, const gg_tensor *t)
+{
+	for (int64_t i = 0; i < gg_count(t); i++) {
+		gg_buf_str(b, "\t");
+		put_value(b, t, i);
+	}
+}
+
+void summary(gg_buf *b, const char *name, const gg_tensor *t)
+{
+	gg_arena a = {0};
+	int64_t n = gg_count(t);
+	double min = INFINITY, max = -INFINITY, sum = 0;
+	char class = gg_dtype_class(t->dtype);
+	bool nan = false;
+
+	gg_buf_printf(b, "%s %s%s", name, gg_dtype_name(t->dtype), gg_shape_str(&a, &t->shape));
+	gg_arena_fini(&a);
+	if (n && class != 'S' && class != 'C') {
+		for (int64_t i = 0; i < n; i++) {
+			double x = class == 'F' ? gg_get_f64(t, i) : (double)gg_get_i64(t, i);
+			nan |= isnan(x);
+			min = x < min ? x : min;
+			max = x > max ? x : max;
+			sum += x;
+		}
+		if (nan) /* it hides in neither, so both say it */
+			min = max = NAN;
+		gg_buf_printf(b, " min %.6g max %.6g mean %.6g", min, max, sum / (double)n);
+	}
+	gg_buf_str(b, " [");
+	for (int64_t i = 0; i < n && i < FIRST; i++) {
+		gg_buf_str(b, i ? " " : "");
+		put_value(b, t, i);
+	}
+	gg_buf_str(b, n > FIRST ? " ...]\n" : "]\n");
+}
+
+bool list_io(job *j)
+{
+	gg_graph *g = j->m->main;
+	gg_buf b = {0};
+	bool good;
+
+	for (size_t i = 0; i < g->nin; i++)
+		gg_buf_printf(&b, "input\t%s\t%s\t%s\n", g->in[i]->name,
+		              gg_dtype_name((gg_dtype)g->in[i]->dtype),
+		              gg_shape_str(&j->a, &g->in[i]->shape));
+	for (size_t i = 0; i < g->nout; i++)
+		gg_buf_printf(&b, "output\t%s\t%s\t%s\n", g->out[i]->value->name,
+		              gg_dtype_name((gg_dtype)g->out[i]->value->dtype),
+		              gg_shape_str(&j->a, &g->out[i]->value->shape));
+	for (size_t i = 0; i < g->nstate; i++)
+		gg_buf_printf(&b, "state\t%s\t%s\t%s\n", g->state[i]->param->name,
+		              gg_dtype_name((gg_dtype)g->state[i]->param->dtype),
+		              gg_shape_str(&j->a, &g->state[i]->param->shape));
+	good = gg_emit(j->t, &b);
+	gg_buf_fini(&b);
+	return good;
+}
+
+/* One line a target; one that cannot be used says why. */
+bool list_devices(job *j)
+{
+	int n;
+	const gg_target *const *t = gg_target_list(&n);
+	int threads = j->exec.threads > 0 ? j->exec.threads : gg_threads();
+	gg_buf b = {0};
+	bool good;
+
+	for (int i = 0; i < n; i++) {
+		const gg_backend *back = NULL;
+		gg_diag silent = {.tool = j->t->d.tool, .silent = true};
+		if (!t[i]->backend) {
+			gg_buf_printf(&b, "%s\tbuilt in, gg %s\n", t[i]->name, gg_version);
+			continue;
+		}
+		back = gg_backend_load(&silent, t[i]->backend, threads);
+		if (!back)
+			gg_buf_printf(&b, "%s\tnot available: gg-%s.so cannot be loaded\n", t[i]->name,
+			              t[i]->backend);
+		else
+			gg_buf_printf(&b, "%s\t%s, %d thread%s\n", t[i]->name,
+			              back->version ? back->version() : back->name, threads,
+			              threads == 1 ? "" : "s");
+	}
+	good = gg_emit(j->t, &b);
+	gg_buf_fini(&b);
+	return good;
+}
+
+static int by_size(const void *x, const void *y)
+{
+	const double a = *(const double *)x, b = *(const double *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* The smallest time that p percent of the runs do not exceed. */
+static double percentile(const double *sorted, size_t n, double p)
+{
+	size_t i = (size_t)ceil(p / 100 * (double)n);
+
+	return sorted[i > 0 ? i - 1 : 0];
+}
+
+void timing(const job *j, gg_buf *b, double *seconds, size_t n)
+{
+	static const double at[] = {50, 90, 95, 99};
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += seconds[i];
+	qsort(seconds, n, sizeof *seconds, by_size);
+	if (j->json)
+		gg_buf_printf(
+		    b, "{\"runs\":%zu,\"warmup\":%lld,\"unit\":\"s\",\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g",
+		    n, (long long)j->warmup, sum / (double)n, seconds[0], seconds[n - 1]);
+	else
+		gg_buf_printf(b, "%zu runs: mean %.6g ms, min %.6g ms, max %.6g ms", n, sum / (double)n * 1e3,
+		              seconds[0] * 1e3, seconds[n - 1] * 1e3);
+	for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+		if (j->json)
+			gg_buf_printf(b, ",\"p%g\":%.9g", at[i], percentile(seconds, n, at[i]));
+		else
+			gg_buf_printf(b, ", p%g %.6g ms", at[i], percentile(seconds, n, at[i]) * 1e3);
+	gg_buf_str(b, j->json ? "}\n" : "\n");
+}
