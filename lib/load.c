@@ -30,7 +30,9 @@ typedef struct load {
 	gg_reader *r;
 	gg_model *m;
 	bool json;
-	int depth;  /* of bodies */
+	int depth;    /* of bodies */
+	void **dense; /* the same for small ids, which are nearly all of them */
+	size_t ndense;
 	gg_map ids; /* id -> value, node or temp: see entry() */
 	uint32_t max_id;
 	gg_arena scratch;
@@ -152,9 +154,34 @@ enum { VALUE, NODE, TEMP }; /* in the low bits of the map's pointers, which are 
 static int entry_kind(const void *e) { return (int)((uintptr_t)e & 3); }
 static void *entry_ptr(const void *e) { return (void *)((uintptr_t)e & ~(uintptr_t)3); }
 
+/* No record that has an id takes less than 16 bytes, so the table of ids that could have been
+ * given out one by one is never larger than the stream. */
+static bool is_dense(const load *l, uint32_t id) { return id < (size_t)(l->r->end - l->r->start) / 8; }
+
+static void grow_dense(load *l, uint32_t id)
+{
+	size_t n = l->ndense ? l->ndense * 2 : 1024;
+	while (n <= id)
+		n *= 2;
+	l->dense = gg_xrealloc(l->dense, n * sizeof *l->dense);
+	memset(l->dense + l->ndense, 0, (n - l->ndense) * sizeof *l->dense);
+	l->ndense = n;
+}
+
+static void *get_entry(const load *l, uint32_t id)
+{
+	return id < l->ndense ? l->dense[id] : is_dense(l, id) ? 0 : gg_map_get(&l->ids, id);
+}
+
 static void set_entry(load *l, uint32_t id, void *p, int kind)
 {
-	gg_map_put(&l->ids, id, (void *)((uintptr_t)p | (uintptr_t)kind));
+	void *e = (void *)((uintptr_t)p | (uintptr_t)kind);
+	if (id >= l->ndense && is_dense(l, id))
+		grow_dense(l, id);
+	if (id < l->ndense)
+		l->dense[id] = e;
+	else
+		gg_map_put(&l->ids, id, e);
 }
 
 static uint32_t take_id(load *l, const char *what)
@@ -167,7 +194,7 @@ static uint32_t new_id(load *l, const fields *f, int k, const char *what)
 	if (!need(l, f, k, what, "id"))
 		return 0;
 	uint32_t id = take_id(l, what);
-	if (!l->r->failed && gg_map_get(&l->ids, id))
+	if (!l->r->failed && get_entry(l, id))
 		bad(l, f->at[k], "%s: id %u is taken", what, id);
 	if (id > l->max_id)
 		l->max_id = id;
@@ -180,7 +207,7 @@ static gg_value *take_value(load *l, const gg_graph *g, const char *what)
 	uint32_t id = take_id(l, what);
 	if (l->r->failed)
 		return 0;
-	void *e = gg_map_get(&l->ids, id);
+	void *e = get_entry(l, id);
 	gg_value *v = e && entry_kind(e) == VALUE ? entry_ptr(e) : 0;
 	if (e && entry_kind(e) == TEMP)
 		bad(l, at, "%s: value '%s' is read before it is made", what, ((temp *)entry_ptr(e))->name);
@@ -657,7 +684,7 @@ static const gg_op *take_op(load *l, const fields *f)
 		who = gg_take_name(l->r, "loc");
 	} else if (seek(l, f, N_OUT) && gg_peek(l->r) == GG_PACK_ARRAY && gg_take_array(l->r, "out") > 0 &&
 	           gg_peek(l->r) == GG_PACK_INT) {
-		void *e = gg_map_get(&l->ids, take_id(l, "out"));
+		void *e = get_entry(l, take_id(l, "out"));
 		who = e && entry_kind(e) == TEMP ? ((temp *)entry_ptr(e))->name : 0;
 	}
 	const char *near = gg_op_nearest(name);
@@ -692,7 +719,7 @@ static temp *take_temp(load *l, const gg_graph *g)
 		return 0;
 	}
 	uint32_t id = take_id(l, "out");
-	void *e = gg_map_get(&l->ids, id);
+	void *e = get_entry(l, id);
 	temp *t = e && entry_kind(e) == TEMP ? entry_ptr(e) : 0;
 	if (!l->r->failed && !e)
 		bad(l, at, "out: there is no value %u", id);
@@ -740,7 +767,7 @@ static void load_after(load *l, gg_node *n)
 	for (uint32_t i = 0; i < count && !l->r->failed; i++) {
 		const char *at = l->r->p;
 		uint32_t id = take_id(l, "after");
-		void *e = gg_map_get(&l->ids, id);
+		void *e = get_entry(l, id);
 		gg_node *pred = e && entry_kind(e) == NODE ? entry_ptr(e) : 0;
 		if (!pred || pred == n) {
 			bad(l, at, "after: there is no node %u before this one", id);
@@ -1053,7 +1080,7 @@ static bool load_records(load *l)
 static bool resolve_aliases(load *l)
 {
 	for (size_t i = 0; i < l->naliases; i++) {
-		void *e = gg_map_get(&l->ids, l->alias[i].id);
+		void *e = get_entry(l, l->alias[i].id);
 		gg_value *v = l->alias[i].v, *to = e && entry_kind(e) == VALUE ? entry_ptr(e) : 0;
 		if (!to || to->graph != v->graph)
 			return gg_error(l->d, GG_MALFORMED,
@@ -1084,6 +1111,7 @@ int gg_load(gg_reader *r, bool json, gg_model **out)
 		good = gg_check(l.d, l.m);
 	}
 	gg_map_fini(&l.ids);
+	free(l.dense);
 	gg_arena_fini(&l.scratch);
 	free(l.alias);
 	free(l.in);

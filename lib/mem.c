@@ -302,46 +302,49 @@ void gg_map_fini(gg_map *m)
 
 /* ---- interned strings ------------------------------------------------------------------- */
 /* A hash set of its own, since a string to be looked up need not end with a NUL. */
+struct name {
+	const char *p;
+	uint64_t hash;
+};
 static struct {
-	const char **p;
-	uint64_t *hash;
+	struct name *slot;
 	size_t n, cap;
 	gg_arena arena;
 } names;
 
+static struct name *name_slot(uint64_t hash, const char *s, size_t n)
+{
+	size_t k = hash & (names.cap - 1);
+	for (;; k = (k + 1) & (names.cap - 1)) {
+		struct name *x = &names.slot[k];
+		if (!x->p || (x->hash == hash && s && !strncmp(x->p, s, n) && !x->p[n]))
+			return x;
+	}
+}
+
 static void intern_grow(void)
 {
-	size_t cap = names.cap ? names.cap * 2 : 1024;
-	const char **p = gg_xcalloc(cap, sizeof *p);
-	uint64_t *hash = gg_xcalloc(cap, sizeof *hash);
-	for (size_t i = 0; i < names.cap; i++) {
-		if (!names.p[i])
-			continue;
-		size_t k = names.hash[i] & (cap - 1);
-		while (p[k])
-			k = (k + 1) & (cap - 1);
-		p[k] = names.p[i];
-		hash[k] = names.hash[i];
-	}
-	free(names.p);
-	free(names.hash);
-	names.p = p;
-	names.hash = hash;
-	names.cap = cap;
+	struct name *old = names.slot;
+	size_t cap = names.cap;
+	names.cap = cap ? cap * 2 : 1024;
+	names.slot = gg_xcalloc(names.cap, sizeof *names.slot);
+	for (size_t i = 0; i < cap; i++)
+		if (old[i].p)
+			*name_slot(old[i].hash, 0, 0) = old[i];
+	free(old);
 }
 
 const char *gg_intern_n(const char *s, size_t n)
 {
 	if (names.n * 2 >= names.cap)
 		intern_grow();
-	uint64_t h = gg_hash(s, n, 0);
-	size_t k = h & (names.cap - 1);
-	for (; names.p[k]; k = (k + 1) & (names.cap - 1))
-		if (names.hash[k] == h && !strncmp(names.p[k], s, n) && !names.p[k][n])
-			return names.p[k];
-	names.hash[k] = h;
-	names.n++;
-	return names.p[k] = gg_strndup(&names.arena, s, n);
+	uint64_t hash = gg_hash(s, n, 0);
+	struct name *x = name_slot(hash, s, n);
+	if (!x->p) {
+		*x = (struct name){gg_strndup(&names.arena, s, n), hash};
+		names.n++;
+	}
+	return x->p;
 }
 
 const char *gg_intern(const char *s) { return gg_intern_n(s, strlen(s)); }

@@ -9,6 +9,7 @@
 
 #include "stream.h"
 #include <msgpack/pack.h>
+#include <string.h>
 
 #define GG_PACK_DEPTH (8 * GG_LIMIT_DEPTH) /* nesting of msgpack in records that hold bodies */
 
@@ -71,17 +72,43 @@ typedef struct gg_writer {
 void gg_writer_init(gg_writer *w, gg_buf *b);
 void gg_put_nil(gg_writer *w);
 void gg_put_bool(gg_writer *w, bool x);
-void gg_put_int(gg_writer *w, int64_t x);
+void gg_put_long_int(gg_writer *w, int64_t x);
 void gg_put_u64(gg_writer *w, uint64_t x);
 void gg_put_f32(gg_writer *w, float x);
 void gg_put_f64(gg_writer *w, double x);
-void gg_put_str(gg_writer *w, const char *s);
-void gg_put_strn(gg_writer *w, const char *s, size_t n);
+void gg_put_long_str(gg_writer *w, const char *s, size_t n);
 void gg_put_bin(gg_writer *w, const void *p, size_t n);
 void gg_put_ext(gg_writer *w, int type, const void *p, size_t n);
 void gg_put_array(gg_writer *w, size_t n);
 void gg_put_map(gg_writer *w, size_t n);
 void gg_put_raw(gg_writer *w, const void *p, size_t n); /* a value as it was read */
+
+/* Short forms stand here so that keys, which are literals, cost a store or two. */
+static inline void gg_put_strn(gg_writer *w, const char *s, size_t n)
+{
+	gg_buf *b = w->b;
+	if (n >= 32 || b->cap - b->len < 48) {
+		gg_put_long_str(w, s, n);
+		return;
+	}
+	b->p[b->len] = (char)(0xa0 | n);
+	memcpy(b->p + b->len + 1, s, n);
+	b->len += n + 1;
+	b->p[b->len] = 0;
+}
+
+static inline void gg_put_str(gg_writer *w, const char *s) { gg_put_strn(w, s, strlen(s)); }
+
+static inline void gg_put_int(gg_writer *w, int64_t x)
+{
+	gg_buf *b = w->b;
+	if (x < 0 || x > 127 || b->cap - b->len < 2) {
+		gg_put_long_int(w, x);
+		return;
+	}
+	b->p[b->len++] = (char)x;
+	b->p[b->len] = 0;
+}
 
 uint32_t gg_crc32(const void *p, size_t n); /* as zlib's crc32 */
 

@@ -231,12 +231,29 @@ gg_pack_type gg_peek(gg_reader *r)
 	                  : (gg_pack_type)heads[c - 0xc0].type;
 }
 
+/* Steps over the values that are one byte, or short strings: most of a stream. */
+static const char *skip_short(const char *p, const char *end, uint64_t *left)
+{
+	while (*left && p < end) {
+		unsigned c = (unsigned char)*p;
+		if (c < 0x80 || c >= 0xe0 || c == 0xc0 || c == 0xc2 || c == 0xc3)
+			p++;
+		else if (c >= 0xa0 && c < 0xc0 && end - p > (int)(c & 31))
+			p += 1 + (c & 31);
+		else
+			break;
+		--*left;
+	}
+	return p;
+}
+
 void gg_skip(gg_reader *r, int depth)
 {
 	uint64_t left[GG_PACK_DEPTH + 1];
 	int top = 0;
 	left[0] = 1;
 	while (top >= 0 && !r->failed) {
+		r->p = skip_short(r->p, r->end, &left[top]);
 		if (!left[top]) {
 			top--;
 			continue;
@@ -277,6 +294,15 @@ uint32_t gg_take_map(gg_reader *r, const char *what) { return (uint32_t)expect(r
 int64_t gg_take_int(gg_reader *r, const char *what, int64_t min, int64_t max)
 {
 	const char *at = r->p;
+	unsigned c = at < r->end ? (unsigned char)*at : 0xc0;
+	int short_n = c < 0x80 ? 0 : c >= 0xcc && c <= 0xce ? 1 << (c - 0xcc) : -1;
+	if (short_n >= 0 && r->end - at > short_n) { /* the ids of a stream */
+		int64_t x = short_n ? (int64_t)big_endian(at + 1, short_n) : (int64_t)c;
+		if (x >= min && x <= max) {
+			r->p = at + 1 + short_n;
+			return x;
+		}
+	}
 	gg_token t = expect(r, GG_PACK_INT, what);
 	int64_t x = (int64_t)t.n;
 	bool fits = t.negative || t.n <= INT64_MAX;
@@ -320,6 +346,13 @@ float gg_take_f32(gg_reader *r, const char *what) { return number(r, what).f32; 
 
 const char *gg_take_str(gg_reader *r, const char *what, size_t *len)
 {
+	unsigned c = r->p < r->end ? (unsigned char)*r->p : 0;
+	if (c >= 0xa0 && c < 0xc0 && r->end - r->p > (int)(c & 31)) {
+		const char *s = r->p + 1;
+		*len = c & 31;
+		r->p = s + *len;
+		return s;
+	}
 	gg_token t = expect(r, GG_PACK_STR, what);
 	*len = t.n;
 	return t.s;

@@ -12,7 +12,7 @@ typedef struct save {
 	gg_map ids; /* of what is written, when an unknown record may name one */
 } save;
 
-static void put_record(save *s, const char *tag, size_t keys)
+static inline void put_record(save *s, const char *tag, size_t keys)
 {
 	s->records++;
 	gg_put_array(&s->w, 2);
@@ -20,13 +20,13 @@ static void put_record(save *s, const char *tag, size_t keys)
 	gg_put_map(&s->w, keys);
 }
 
-static void put_key_str(save *s, const char *key, const char *x)
+static inline void put_key_str(save *s, const char *key, const char *x)
 {
 	gg_put_str(&s->w, key);
 	gg_put_str(&s->w, x);
 }
 
-static void put_key_int(save *s, const char *key, int64_t x)
+static inline void put_key_int(save *s, const char *key, int64_t x)
 {
 	gg_put_str(&s->w, key);
 	gg_put_int(&s->w, x);

@@ -1,8 +1,16 @@
 #include "pack.h"
+#include <string.h>
 
 static int append(void *data, const char *p, size_t n)
 {
-	gg_buf_add(data, p, n);
+	gg_buf *b = data;
+	if (b->cap - b->len <= n || n > 64) {
+		gg_buf_add(b, p, n);
+		return 0;
+	}
+	memcpy(b->p + b->len, p, n);
+	b->len += n;
+	b->p[b->len] = 0;
 	return 0;
 }
 
@@ -22,7 +30,7 @@ void gg_put_bool(gg_writer *w, bool x)
 		msgpack_pack_false(&w->pk);
 }
 
-void gg_put_int(gg_writer *w, int64_t x) { msgpack_pack_int64(&w->pk, x); }
+void gg_put_long_int(gg_writer *w, int64_t x) { msgpack_pack_int64(&w->pk, x); }
 
 void gg_put_u64(gg_writer *w, uint64_t x) { msgpack_pack_uint64(&w->pk, x); }
 
@@ -30,14 +38,12 @@ void gg_put_f32(gg_writer *w, float x) { msgpack_pack_float(&w->pk, x); }
 
 void gg_put_f64(gg_writer *w, double x) { msgpack_pack_double(&w->pk, x); }
 
-void gg_put_strn(gg_writer *w, const char *s, size_t n)
+void gg_put_long_str(gg_writer *w, const char *s, size_t n)
 {
 	msgpack_pack_str(&w->pk, n);
 	if (n)
 		msgpack_pack_str_body(&w->pk, s, n);
 }
-
-void gg_put_str(gg_writer *w, const char *s) { gg_put_strn(w, s, __builtin_strlen(s)); }
 
 void gg_put_bin(gg_writer *w, const void *p, size_t n)
 {
