@@ -55,6 +55,7 @@ typedef struct parser {
 	gg_arena *arena; /* of the strings and lists of attributes */
 	gg_map by_id;    /* nodes that only their id can name */
 	gg_map dims;     /* interned text -> dim, of expressions */
+	gg_map last_of;  /* list of extras -> its last */
 	gg_buf word;     /* the last name or string */
 	/* Stacks, so that a body can be read in the middle of its node. */
 	gg_value **in;
@@ -806,7 +807,7 @@ static bool note_stream(parser *p, notes *n)
 	if (!read_int(p, &x))
 		return false;
 	n->stream = (int)x;
-	return (x >= 0 && x < 1 << 16) || fail(p, at, "a stream is a number from 0 to 65535");
+	return x == (int)x || fail(p, at, "a stream is a number of 32 bits");
 }
 
 /* The graph's own map, as the name is interned already. */
@@ -1130,28 +1131,39 @@ static bool read_types(parser *p, size_t first)
 	return true;
 }
 
+/* The strings on this line. */
+static bool read_strings(parser *p, const char ***word, size_t *n)
+{
+	size_t cap = 0;
+	*word = NULL;
+	*n = 0;
+	p->fresh = false;
+	while (is_next(p, '"') && !p->fresh) {
+		if (!read_string(p))
+			return false;
+		GG_PUSH(*word, *n, cap, gg_intern_n(p->word.p, p->word.len));
+	}
+	return true;
+}
+
+/* The location behind the last "#@", which skip() has passed. */
 static bool read_loc(parser *p, gg_node *n)
 {
-	const char *words[256];
-	int nloc = 0;
+	const char **word;
+	size_t nword;
 	skip(p);
 	const char *back = p->p;
 	bool fresh = p->fresh;
 	if (!p->loc)
 		return true;
-	for (p->p = p->loc; nloc < 256; nloc++) {
-		while (peek(p) == ' ')
-			p->p++;
-		if (peek(p) != '"')
-			break;
-		if (!(words[nloc] = read_interned(p)))
-			return false;
-	}
-	gg_set_loc(n, nloc, words);
+	p->p = p->loc;
+	if (read_strings(p, &word, &nword))
+		gg_set_loc(n, (int)nword, word);
+	free(word);
 	p->loc = NULL;
 	p->p = back;
 	p->fresh = fresh;
-	return true;
+	return !p->failed;
 }
 
 /* Puts together what was read since the marks; the stacks go back to them. */
@@ -1305,21 +1317,29 @@ static bool read_base(parser *p) { return (p->m->base = read_interned(p)) != NUL
 
 static bool read_history(parser *p)
 {
-	const char **word = NULL;
-	size_t n = 0, cap = 0;
-	while (is_next(p, '"') && !p->fresh && read_string(p))
-		GG_PUSH(word, n, cap, gg_intern_n(p->word.p, p->word.len));
-	if (n && !p->failed)
-		gg_model_history(p->m, word[0], (int)n - 1, word + 1);
+	gg_model *m = p->m;
+	const char **word;
+	size_t n;
+	if (read_strings(p, &word, &n)) {
+		gg_step s = {gg_alloc_n(&m->arena, n, sizeof *word), (int)n};
+		for (size_t i = 0; i < n; i++)
+			s.word[i] = word[i];
+		m->history = gg_grow_in(&m->arena, m->history, m->nhistory, &m->cap_history, sizeof s);
+		m->history[m->nhistory++] = s;
+	}
 	free(word);
-	return !p->failed && (n || fail(p, p->p, "expected a string, found %s", found(p, p->p)));
+	return !p->failed;
 }
 
 static bool add_extra(parser *p, gg_extra **list)
 {
-	while (*list)
-		list = &(*list)->next;
-	return (*list = read_extra(p, false)) != NULL;
+	uint64_t key = (uint64_t)(uintptr_t)list;
+	gg_extra *last = gg_map_get(&p->last_of, key), *x = read_extra(p, false);
+	if (!x)
+		return false;
+	*(last ? &last->next : list) = x;
+	gg_map_put(&p->last_of, key, x);
+	return true;
 }
 
 static bool read_meta(parser *p) { return add_extra(p, &p->m->extra); }
@@ -1465,6 +1485,7 @@ static void fini(parser *p)
 	gg_buf_fini(&p->word);
 	gg_map_fini(&p->by_id);
 	gg_map_fini(&p->dims);
+	gg_map_fini(&p->last_of);
 	free(p->in);
 	free(p->out);
 	free(p->attr);
