@@ -112,6 +112,7 @@ static bool count_windows(gg_diag *d, const gg_node *n, gg_window *w, int i, mod
 		return in == 0 || fail("window of axis %d spans %lld, the padded input has %lld", i + 2,
 		                       (long long)k, (long long)(room + k));
 	}
+	ceil = ceil && m == NOTSET; /* the standard's formula for VALID has no ceil */
 	w->out[i] = ceil ? gg_dim_min(gg_dim_ceildiv(top, s), gg_dim_ceildiv(before, s)) : gg_dim_div(top, s);
 	return true;
 }

@@ -1,0 +1,28 @@
+#include "nnkit.h"
+#include <math.h>
+
+static void row(double *v, int64_t n, const gg_node *node)
+{
+	double top = -INFINITY, sum = 0;
+	for (int64_t i = 0; i < n; i++)
+		top = v[i] > top ? v[i] : top;
+	for (int64_t i = 0; i < n; i++)
+		sum += exp(v[i] - top);
+	sum = log(sum);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = v[i] - top - sum;
+}
+
+static bool eval(gg_eval *e) { return gg_eval_rows(e, gg_get_int(e->n, "axis"), row); }
+
+const gg_op gg_op_LogSoftmax = {.name = "LogSoftmax",
+                                .doc = "log of Softmax",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .min_out = 1,
+                                .max_out = 1,
+                                .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, .def = "-1"}, {0}},
+                                .in = {{GG_FLOATS, 'T'}},
+                                .out = {{GG_FLOATS, 'T'}},
+                                .infer = gg_infer_rows,
+                                .eval = eval};
