@@ -1,0 +1,137 @@
+/* Protobuf to structs. nanopb walks the file; one callback stores whatever is not a plain number. */
+#include "onnx.h"
+#include <pb_decode.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 6 * GG_LIMIT_DEPTH }; /* a body in a body is three messages deeper */
+
+static gg_arena *arena; /* of the model being decoded: nanopb hands no context to callbacks */
+static int depth;
+
+#define MESSAGES(X)                                                                                    \
+	X(TensorProto) X(SparseTensorProto) X(StringStringEntryProto) X(AttributeProto) X(NodeProto)   \
+	X(DimensionProto) X(ShapeProto) X(TensorTypeProto) X(TypeProto) X(ValueInfoProto)              \
+	X(GraphProto) X(OperatorSetIdProto) X(FunctionProto) X(ModelProto)
+
+static size_t message_size(const pb_msgdesc_t *desc)
+{
+#define X(NAME)                                                                                        \
+	if (desc == &onnx_##NAME##_msg)                                                                \
+		return sizeof(onnx_##NAME);
+	MESSAGES(X)
+#undef X
+	gg_bug("message without a size");
+}
+
+static struct onnx_list *list_of(const pb_field_t *field)
+{
+	struct onnx_list **l = field->pData;
+	if (!*l)
+		*l = gg_alloc(arena, sizeof **l);
+	return *l;
+}
+
+/* Room for one more element of a repeated field, or the place of a single one. */
+static void *append(struct onnx_list *l, size_t size)
+{
+	l->v = gg_grow_in(arena, l->v, l->n, &l->cap, size);
+	void *at = (char *)l->v + size * l->n++;
+	return memset(at, 0, size);
+}
+
+/* Numbers come one by one or packed: the stream ends after the last. */
+static bool numbers(pb_istream_t *s, const pb_field_t *field, struct onnx_list *l)
+{
+	bool fixed32 = PB_LTYPE(field->type) == PB_LTYPE_FIXED32, fixed64 = PB_LTYPE(field->type) == PB_LTYPE_FIXED64;
+	size_t size = fixed32 ? 4 : 8;
+	if ((fixed32 || fixed64) && s->bytes_left / size > l->cap - l->n) {
+		size_t cap = l->n + s->bytes_left / size;
+		void *v = gg_alloc_n(arena, cap, size);
+		if (l->n)
+			memcpy(v, l->v, l->n * size);
+		l->v = v;
+		l->cap = cap;
+	}
+	while (s->bytes_left) {
+		void *at = append(l, size);
+		if (fixed32 ? !pb_decode_fixed32(s, at) : fixed64 ? !pb_decode_fixed64(s, at) : !pb_decode_varint(s, at))
+			return false;
+		if (PB_LTYPE(field->type) == PB_LTYPE_VARINT && field->data_size == 4)
+			*(int64_t *)at = (int32_t)*(int64_t *)at;
+	}
+	return true;
+}
+
+/* The bytes are in the file already: nothing is copied, or even read. */
+static bool bytes(pb_istream_t *s, struct onnx_bytes *out)
+{
+	*out = (struct onnx_bytes){s->state, s->bytes_left};
+	return pb_read(s, NULL, s->bytes_left);
+}
+
+static bool string(pb_istream_t *s, const char **out)
+{
+	struct onnx_bytes b;
+	if (!bytes(s, &b))
+		return false;
+	if (b.n >= GG_LIMIT_NAME)
+		PB_RETURN_ERROR(s, "a name of more than 65535 bytes");
+	if (b.n && memchr(b.p, 0, b.n))
+		PB_RETURN_ERROR(s, "a name with a NUL byte in it");
+	*out = gg_intern_n(b.p, b.n);
+	return true;
+}
+
+static bool message(pb_istream_t *s, const pb_msgdesc_t *desc, void *out)
+{
+	if (depth >= MAX_DEPTH)
+		PB_RETURN_ERROR(s, "bodies nested too deeply");
+	depth++;
+	bool ok = pb_decode(s, desc, out);
+	depth--;
+	return ok;
+}
+
+bool onnx_field(pb_istream_t *s, pb_ostream_t *unused, const pb_field_t *field)
+{
+	bool many = PB_HTYPE(field->type) == PB_HTYPE_REPEATED;
+	switch (PB_LTYPE(field->type)) {
+	case PB_LTYPE_SUBMESSAGE: {
+		size_t size = message_size(field->submsg_desc);
+		if (many)
+			return message(s, field->submsg_desc, append(list_of(field), size));
+		void **at = field->pData;
+		*at = gg_alloc(arena, size);
+		return message(s, field->submsg_desc, *at);
+	}
+	case PB_LTYPE_STRING:
+		return string(s, many ? append(list_of(field), sizeof(const char *)) : field->pData);
+	case PB_LTYPE_BYTES: {
+		if (many)
+			return bytes(s, append(list_of(field), sizeof(struct onnx_bytes)));
+		struct onnx_bytes **at = field->pData;
+		*at = gg_alloc(arena, sizeof **at);
+		return bytes(s, *at);
+	}
+	default:
+		return numbers(s, field, list_of(field));
+	}
+}
+
+onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const void *p, size_t n)
+{
+	onnx_ModelProto *m = gg_alloc(a, sizeof *m);
+	pb_istream_t s = pb_istream_from_buffer(p, n);
+	arena = a;
+	depth = 0;
+	if (n && !pb_decode(&s, &onnx_ModelProto_msg, m)) {
+		gg_error(d, GG_MALFORMED, "not a valid ONNX file, or truncated: %s near byte %zu of %zu",
+		         PB_GET_ERROR(&s), n - s.bytes_left, n);
+		return NULL;
+	}
+	if (!m->graph) {
+		gg_error(d, GG_MALFORMED, "the file has no graph in it, so it is no ONNX model");
+		return NULL;
+	}
+	return m;
+}
