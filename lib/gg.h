@@ -4,7 +4,8 @@
 #include "tensor.h"  /* dtypes, symbolic dims, shapes, tensors */
 #include "graph.h"   /* values, nodes, graphs, the structural check */
 #include "op.h"      /* op descriptors, inference, reference kernels */
-#include "move.h"      /* moving elements: what movement ops share */
+#include "move.h"    /* moving elements: what movement ops share */
+#include "fold.h"    /* constant folding */
 #include "stream.h"  /* msgpack, JSON and text forms */
 #include "target.h"  /* host-only kernel tables and selection */
 #include "plan.h"    /* memory plan */

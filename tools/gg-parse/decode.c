@@ -8,15 +8,19 @@ enum { MAX_DEPTH = 6 * GG_LIMIT_DEPTH }; /* a body in a body is three messages d
 static gg_arena *arena; /* of the model being decoded: nanopb hands no context to callbacks */
 static int depth;
 
-#define MESSAGES(X)                                                                                    \
-	X(TensorProto) X(SparseTensorProto) X(StringStringEntryProto) X(AttributeProto) X(NodeProto)   \
-	X(DimensionProto) X(ShapeProto) X(TensorTypeProto) X(TypeProto) X(ValueInfoProto)              \
-	X(GraphProto) X(OperatorSetIdProto) X(FunctionProto) X(ModelProto)
+#define MESSAGES(X) \
+	X(TensorProto) \
+	X(SparseTensorProto) \
+	X(StringStringEntryProto) \
+	X(AttributeProto) \
+	X(NodeProto) \
+	X(DimensionProto) X(ShapeProto) X(TensorTypeProto) X(TypeProto) X(ValueInfoProto) X(GraphProto) \
+	    X(OperatorSetIdProto) X(FunctionProto) X(ModelProto)
 
 static size_t message_size(const pb_msgdesc_t *desc)
 {
-#define X(NAME)                                                                                        \
-	if (desc == &onnx_##NAME##_msg)                                                                \
+#define X(NAME) \
+	if (desc == &onnx_##NAME##_msg) \
 		return sizeof(onnx_##NAME);
 	MESSAGES(X)
 #undef X
@@ -42,7 +46,8 @@ static void *append(struct onnx_list *l, size_t size)
 /* Numbers come one by one or packed: the stream ends after the last. */
 static bool numbers(pb_istream_t *s, const pb_field_t *field, struct onnx_list *l)
 {
-	bool fixed32 = PB_LTYPE(field->type) == PB_LTYPE_FIXED32, fixed64 = PB_LTYPE(field->type) == PB_LTYPE_FIXED64;
+	bool fixed32 = PB_LTYPE(field->type) == PB_LTYPE_FIXED32,
+	     fixed64 = PB_LTYPE(field->type) == PB_LTYPE_FIXED64;
 	size_t size = fixed32 ? 4 : 8;
 	if ((fixed32 || fixed64) && s->bytes_left / size > l->cap - l->n) {
 		size_t cap = l->n + s->bytes_left / size;
@@ -54,10 +59,10 @@ static bool numbers(pb_istream_t *s, const pb_field_t *field, struct onnx_list *
 	}
 	while (s->bytes_left) {
 		void *at = append(l, size);
-		if (fixed32 ? !pb_decode_fixed32(s, at) : fixed64 ? !pb_decode_fixed64(s, at) : !pb_decode_varint(s, at))
+		if (fixed32   ? !pb_decode_fixed32(s, at)
+		    : fixed64 ? !pb_decode_fixed64(s, at)
+		              : !pb_decode_varint(s, at))
 			return false;
-		if (PB_LTYPE(field->type) == PB_LTYPE_VARINT && field->data_size == 4)
-			*(int64_t *)at = (int32_t)*(int64_t *)at;
 	}
 	return true;
 }

@@ -23,19 +23,22 @@ struct onnx_bytes {
 
 #include "onnx.pb.h"
 
-#define EACH(T, x, list)                                                                               \
-	(T *x = (list) ? (T *)(list)->v : 0, *x##_end = (list) ? x + (list)->n : 0; x < x##_end; x++)
+/* EACH (onnx_NodeProto, n, graph->node) ...; a list that is not there is empty. */
+#define EACH(T, x, list) \
+	for (__typeof__(T) *x = (list) ? (list)->v : 0, *x##_end = (list) ? x + (list)->n : 0; x < x##_end; \
+	     x++)
 
 onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const void *p, size_t n);
 
+typedef struct onnx_shape { /* --shape */
+	const char *input;
+	gg_shape shape;
+} onnx_shape;
 typedef struct onnx_options {
-	const char *path;     /* of the file; NULL: a pipe, so tensors are copied into the graph */
-	const gg_binding *bind;
-	size_t nbind;
-	const struct onnx_shape { const char *input; gg_shape shape; } *shape; /* --shape */
+	const char *path; /* of the file; NULL: a pipe, so tensors are copied into the graph */
+	const onnx_shape *shape;
 	size_t nshape;
 	bool allow_outside;
-	const char *weights; /* --weights */
 } onnx_options;
 gg_model *onnx_import(gg_diag *d, const gg_source *s, const onnx_options *o);
 
