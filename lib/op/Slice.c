@@ -8,11 +8,13 @@ typedef struct cut {
 
 static cut cut_of(int64_t d, int64_t start, int64_t end, int64_t step)
 {
-	int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? d : d - 1;
+	/* Backwards a start before the first element is the first element, unlike in Python. */
+	int64_t hi = step > 0 ? d : d - 1, lo[2] = {0, step > 0 ? 0 : -1};
 	int64_t *v[2] = {&start, &end};
 	for (int i = 0; i < 2; i++) {
 		*v[i] += *v[i] < 0 ? d : 0;
-		*v[i] = *v[i] < lo ? lo : *v[i] > hi ? hi : *v[i];
+		*v[i] = *v[i] < lo[i] ? lo[i] : *v[i];
+		*v[i] = *v[i] > hi ? hi : *v[i];
 	}
 	uint64_t stride = step > 0 ? (uint64_t)step : -(uint64_t)step;
 	int64_t span = step > 0 ? end - start : start - end;

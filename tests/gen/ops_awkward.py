@@ -62,6 +62,7 @@ def movement():
         stop = None if b == big.min else b
         stop = None if s < 0 and stop is not None and stop < -7 else stop
         case("Slice", [x, i64(a), i64(b), None, i64(s)], [x[max(a, -7):stop:s]])
+    case("Slice", [x, i64(-9), i64(big.min), None, i64(-1)], [x[:1]])  # clamped to [0, dim-1], unlike in Python
     case("Reshape", [np.zeros((0, 3), np.float32), i64(3, 0)], [np.zeros((3, 0), np.float32)], allowzero=1)
     case("Reshape", [np.arange(6), i64(-1, 2)], [np.arange(6).reshape(3, 2)])
     case("Reshape", [np.float32(4), i64()[:0]], [np.float32(4)])
