@@ -5,6 +5,7 @@
  * become part of the convolution; what is left of the run follows as a chain over the output. */
 #include "cpu.h"
 #include "dnn.h"
+#include "../window.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,57 +18,28 @@ typedef struct conv {
 	size_t at_in, at_out; /* in scratch, after oneDNN's */
 } conv;
 
-static int64_t list_at(const gg_node *n, const char *name, int i, int64_t absent)
+static bool describe(const gg_call *c, const conv *k, dnn_conv *o)
 {
-	const gg_attr *a = gg_find_attr(n, name);
-	return a && i < a->n ? a->ints[i] : absent;
-}
-
-static int64_t same_pad(int64_t total, bool lower)
-{
-	if (total < 0)
-		total = 0;
-	return lower ? total - total / 2 : total / 2;
-}
-
-/* Padding before axis i. */
-static int64_t pad_before(const gg_node *n, const dnn_conv *c, int i)
-{
-	const char *mode = gg_get_string(n, "auto_pad");
-	bool lower = mode && !strcmp(mode, "SAME_LOWER"),
-	     same = lower || (mode && !strcmp(mode, "SAME_UPPER"));
-	int64_t extent = (c->kernel[i] - 1) * c->dilation[i] + 1;
-	if (mode && !strcmp(mode, "VALID"))
-		return 0;
-	if (!c->transposed)
-		return same ? same_pad((c->out[i] - 1) * c->stride[i] + extent - c->in[i], lower)
-		            : list_at(n, "pads", i, 0);
-	if (!same && !gg_find_attr(n, "output_shape"))
-		return list_at(n, "pads", i, 0);
-	int64_t total = c->stride[i] * (c->in[i] - 1) + list_at(n, "output_padding", i, 0) + extent -
-	                c->out[i];
-	return same_pad(total, !(mode && !strcmp(mode, "SAME_UPPER")));
-}
-
-static void describe(const gg_call *c, const conv *k, dnn_conv *o)
-{
-	const gg_node *n = c->node;
-	const gg_shape *x = &c->in[k->x].shape, *w = &c->in[k->w].shape, *y = &c->out[0].shape;
-	o->transposed = !strcmp(n->op->name, "ConvTranspose");
-	o->spatial = x->rank - 2;
+	const gg_shape *x = &c->in[k->x].shape, *w = &c->in[k->w].shape;
+	gg_window win;
+	o->transposed = !strcmp(c->node->op->name, "ConvTranspose");
+	if (!(o->transposed ? gg_window_conv_transpose : gg_window_conv)(c->d, c->node, x, w, &win))
+		return false;
+	o->spatial = win.nd;
 	o->batch = x->dim[0];
 	o->cin = x->dim[1];
-	o->cout = y->dim[1];
-	o->groups = gg_get_int(n, "group");
+	o->cout = c->out[0].shape.dim[1];
+	o->groups = win.group;
 	o->bias = k->b >= 0;
 	for (int i = 0; i < o->spatial; i++) {
 		o->in[i] = x->dim[2 + i];
-		o->out[i] = y->dim[2 + i];
-		o->kernel[i] = w->dim[2 + i];
-		o->stride[i] = list_at(n, "strides", i, 1);
-		o->dilation[i] = list_at(n, "dilations", i, 1);
-		o->pad[i] = pad_before(n, o, i);
+		o->out[i] = c->out[0].shape.dim[2 + i];
+		o->kernel[i] = win.kernel[i];
+		o->stride[i] = win.stride[i];
+		o->dilation[i] = win.dilation[i];
+		o->pad[i] = win.begin[i];
 	}
+	return true;
 }
 
 /* An activation as part of the convolution; false: it has to follow. */
@@ -152,7 +124,10 @@ static bool prepare(gg_call *c)
 	k->out_nhwc = c->out_layout[0] == GG_NHWC || cpu_same_bytes(&c->out[0].shape);
 	int j = 1;
 	if (gg_count(&c->in[k->x]) && gg_count(&c->in[k->w]) && gg_count(&c->out[0])) {
-		describe(c, k, &o);
+		if (!describe(c, k, &o)) {
+			release(c);
+			return false;
+		}
 		for (; j < c->ncover && absorb(c, k, &o, j, c->cover[j - 1]->out[0]); j++)
 			;
 		if (!(k->op = dnn_conv_new(&o)))

@@ -1,68 +1,49 @@
 /* Pooling over channels-last images: a row of channels at a time. Plain ones are reordered on the
  * way, as for convolutions. */
 #include "cpu.h"
+#include "../window.h"
 #include <math.h>
 #include <string.h>
 
 typedef struct pool {
-	int spatial;
 	bool max, include_pad;
 	int64_t batch, channels;
 	/* always three axes, the missing ones of size 1 */
-	int64_t in[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+	int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3], end[3];
 } pool;
 
-static int64_t list_at(const gg_node *n, const char *name, int i, int64_t absent)
+static bool describe(const gg_call *c, pool *p)
 {
-	const gg_attr *a = gg_op_attr(n->op, name) ? gg_find_attr(n, name) : 0;
-	return a && i < a->n ? a->ints[i] : absent;
-}
-
-static void set_axis(const gg_node *n, pool *p, int i, int at)
-{
-	const char *mode = gg_get_string(n, "auto_pad");
-	p->kernel[at] = list_at(n, "kernel_shape", i, 1);
-	p->stride[at] = list_at(n, "strides", i, 1);
-	p->dilation[at] = list_at(n, "dilations", i, 1);
-	p->before[at] = list_at(n, "pads", i, 0);
-	p->after[at] = list_at(n, "pads", i + p->spatial, 0);
-	if (!mode || !strcmp(mode, "NOTSET"))
-		return;
-	int64_t extent = (p->kernel[at] - 1) * p->dilation[at] + 1;
-	int64_t total = (p->out[at] - 1) * p->stride[at] + extent - p->in[at];
-	total = total < 0 || !strcmp(mode, "VALID") ? 0 : total;
-	p->before[at] = !strcmp(mode, "SAME_LOWER") ? total - total / 2 : total / 2;
-	p->after[at] = total - p->before[at];
-}
-
-static void describe(const gg_call *c, pool *p)
-{
-	const gg_shape *x = &c->in[0].shape, *y = &c->out[0].shape;
-	p->spatial = x->rank - 2;
+	const gg_shape *x = &c->in[0].shape;
+	gg_window w;
+	if (!gg_window_pool(c->d, c->node, x, &w))
+		return false;
 	p->max = !strcmp(c->node->op->name, "MaxPool");
 	p->include_pad = !p->max && gg_get_int(c->node, "count_include_pad");
 	p->batch = x->dim[0];
 	p->channels = x->dim[1];
 	for (int i = 0; i < 3; i++) {
-		int axis = i - (3 - p->spatial);
-		p->in[i] = p->out[i] = p->kernel[i] = p->stride[i] = p->dilation[i] = 1;
-		p->before[i] = p->after[i] = 0;
-		if (axis < 0)
-			continue;
-		p->in[i] = x->dim[2 + axis];
-		p->out[i] = y->dim[2 + axis];
-		set_axis(c->node, p, axis, i);
+		int axis = i - (3 - w.nd);
+		bool real = axis >= 0;
+		p->in[i] = real ? x->dim[2 + axis] : 1;
+		p->out[i] = real ? c->out[0].shape.dim[2 + axis] : 1;
+		p->kernel[i] = real ? w.kernel[axis] : 1;
+		p->stride[i] = real ? w.stride[axis] : 1;
+		p->dilation[i] = real ? w.dilation[axis] : 1;
+		p->begin[i] = real ? w.begin[axis] : 0;
+		p->end[i] = real ? w.end[axis] : 0;
 	}
+	return true;
 }
 
 /* Kernel taps of axis i that lie inside the input for output position o, from and to; returns how
  * many there are with padding counted. */
 static int64_t taps(const pool *p, int i, int64_t o, int64_t *from, int64_t *to)
 {
-	int64_t start = o * p->stride[i] - p->before[i], d = p->dilation[i];
+	int64_t start = o * p->stride[i] - p->begin[i], d = p->dilation[i], k = p->kernel[i];
 	*from = start < 0 ? (-start + d - 1) / d : 0;
-	*to = start >= p->in[i] ? 0 : cpu_min(p->kernel[i], (p->in[i] - start + d - 1) / d);
-	return cpu_min(p->kernel[i] * d, p->in[i] + p->after[i] - start);
+	*to = start >= p->in[i] ? 0 : cpu_min(k, (p->in[i] - start + d - 1) / d);
+	return cpu_min(k, (p->in[i] + p->end[i] - start + d - 1) / d);
 }
 
 static void run_pixel(const pool *p, const float *x, const int64_t *o, float *y)
@@ -76,9 +57,9 @@ static void run_pixel(const pool *p, const float *x, const int64_t *o, float *y)
 	for (int64_t a = from[0]; a < to[0]; a++)
 		for (int64_t b = from[1]; b < to[1]; b++)
 			for (int64_t e = from[2]; e < to[2]; e++) {
-				int64_t z = o[0] * p->stride[0] - p->before[0] + a * p->dilation[0];
-				int64_t h = o[1] * p->stride[1] - p->before[1] + b * p->dilation[1];
-				int64_t w = o[2] * p->stride[2] - p->before[2] + e * p->dilation[2];
+				int64_t z = o[0] * p->stride[0] - p->begin[0] + a * p->dilation[0];
+				int64_t h = o[1] * p->stride[1] - p->begin[1] + b * p->dilation[1];
+				int64_t w = o[2] * p->stride[2] - p->begin[2] + e * p->dilation[2];
 				const float *row = x + ((z * p->in[1] + h) * p->in[2] + w) * n;
 				if (p->max)
 					vec->max(n, y, row, y, 0);
@@ -125,7 +106,8 @@ static bool run(gg_call *c)
 	char *scratch = c->scratch;
 	if (!gg_count(&y))
 		return true;
-	describe(c, &p);
+	if (!describe(c, &p))
+		return false;
 	float *out = cpu_out_begin(c, 1, (int[]){0});
 	gg_tensor final = {.dtype = y.dtype, .shape = y.shape, .data = out};
 	y.data = out;
