@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# gg-select: what it chooses, says, saves and refuses.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	cat >m.gg <<-'END'
+		graph "m"
+		input %x : f32[2,7]
+		param %w : f32[7,3] = normal(1, 0, 0.5)
+		%h = MatMul(%x, %w)
+		%"a b" = Relu(%h)
+		%c = Cast(%"a b") {to=f64}
+		%d = Exp(%c)
+		output %d
+	END
+	cat >conv.gg <<-'END'
+		graph "conv"
+		input %x : f32[1,3,8,8]
+		param %w : f32[4,3,3,3] = normal(1, 0, 0.5)
+		%c = Conv(%x, %w) {pads=[1,1,1,1]}
+		%r = Relu(%c)
+		%g = GlobalAveragePool(%r)
+		%t = Transpose(%r)
+		output %g
+		output %t
+	END
+}
+
+@test "kernels of the target, and ref where it has none, with the reason" {
+	gg-select --explain m.gg 2>log >/dev/null
+	diff log - <<-'END'
+		h	MatMul	cpu_matmul
+		a b	Relu	cpu_pointwise
+		c	Cast	ref (no cpu row: op)
+		d	Exp	ref (no cpu row: dtype of input 0)
+	END
+}
+
+@test "target ref runs everything" {
+	gg-select --target=ref --explain m.gg 2>log >/dev/null
+	[ "$(cut -f3 log | sort -u)" = ref ]
+}
+
+@test "the target and kernels are in the stream" {
+	gg-select m.gg | gg-dump >out
+	grep -q '^target "cpu"' out
+	grep -q 'MatMul<kernel=cpu_matmul>' out
+}
+
+@test "layouts: kept, or channels-last from convolutions on" {
+	gg-select conv.gg | gg-dump >keep
+	! grep nhwc keep
+	gg-select --layout=nchw conv.gg | gg-dump | grep -v ^history | diff <(grep -v ^history keep) -
+	gg-select --layout=auto conv.gg | gg-dump >auto
+	[ "$(grep -c 'layout=nhwc' auto)" -eq 2 ]
+	grep '%c = ' auto | grep -q nhwc
+	grep '%r = ' auto | grep -q nhwc
+}
+
+@test "it adds no node; gg-build adds the conversions" {
+	gg-select --layout=auto conv.gg | gg-dump >auto
+	! grep Reorder auto
+	gg-select --layout=auto conv.gg | gg-build | gg-dump >built
+	[ "$(grep -c '= Reorder' built)" -eq 1 ]
+	gg-select --layout=auto conv.gg | gg-build | gg-run -q --compare=ref
+}
+
+@test "choices are saved as text, and loaded" {
+	gg-select --layout=auto --save-choices=choices conv.gg >a
+	diff choices - <<-'END'
+		cpu_conv nhwc Conv "c"
+		cpu_pointwise nhwc Relu "r"
+		cpu_global_pool plain GlobalAveragePool "g"
+		cpu_transpose plain Transpose "t"
+	END
+	sed -i 's/cpu_pointwise nhwc/ref plain/' choices
+	gg-select --layout=auto --load-choices=choices --explain conv.gg 2>log >b
+	grep -qP '^r\tRelu\tref' log
+	gg-build b | gg-run -q --compare=ref
+}
+
+@test "a choice that does not exist: exit 4, with those that do" {
+	echo 'cpu_pool plain Relu "a b"' >choices
+	run gg-select --load-choices=choices m.gg
+	[ "$status" -eq 4 ]
+	[[ "$output" == *"node 'a b' (Relu): target 'cpu' has no kernel 'cpu_pool' for it: op differs; there are: cpu_pointwise(in 0 f32 plain nhwc), ref(any plain)" ]]
+	echo 'cpu_pointwise plain Exp "d"' >choices
+	run gg-select --load-choices=choices m.gg
+	[ "$status" -eq 4 ]
+	[[ "$output" == *"dtype of input 0 differs"* ]]
+	echo 'cpu_matmul nhwc MatMul "h"' >choices
+	run gg-select --load-choices=choices m.gg
+	[ "$status" -eq 4 ]
+	[[ "$output" == *"layout 'nhwc' of output 0 differs"* ]]
+}
+
+@test "choices that are malformed, or of another graph: exit 3" {
+	for line in 'cpu_conv' 'cpu_conv plain Conv' 'cpu_matmul odd MatMul "h"' 'cpu_matmul plain MatMul "z"' \
+		'cpu_pointwise plain Tanh "a b"'; do
+		echo "$line" >choices
+		run gg-select --load-choices=choices m.gg
+		[ "$status" -eq 3 ]
+		[[ "$output" == *choices:*"line 1"* ]]
+	done
+}
+
+@test "targets, precisions and layouts that there are not" {
+	run gg-select --target=cuda m.gg
+	[ "$status" -eq 4 ]
+	[ "$output" = "gg-select: m.gg: target 'cuda' is not built in; there are: ref, cpu" ]
+	run gg-select --precision=bf16 m.gg
+	[ "$status" -eq 4 ]
+	run gg-select --target=ref --layout=nhwc m.gg
+	[ "$status" -eq 4 ]
+	run gg-select --precision=odd m.gg
+	[ "$status" -eq 2 ]
+	run gg-select --layout=odd m.gg
+	[ "$status" -eq 2 ]
+}
+
+@test "a choices file that cannot be written: exit 5, no stream" {
+	run gg-select --save-choices=/none/x -o out m.gg
+	[ "$status" -eq 5 ]
+	[ ! -e out ]
+}
