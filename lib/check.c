@@ -188,7 +188,7 @@ static bool check_results(check *c)
 		c->uses++;
 		if (p->graph != g || p->kind != GG_PARAM)
 			return bad(c, "state '%s' is not a parameter%s", p->name, "");
-		if (f->graph != g || f->mark != c->mark || f->dtype != p->dtype)
+		if (f->graph != g || f->mark != c->mark || (f->dtype && f->dtype != p->dtype))
 			return bad(c, "state '%s' cannot become '%s'", p->name, f->name);
 		for (size_t k = 0; k < i; k++)
 			if (g->state[k]->param == p)

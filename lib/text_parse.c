@@ -1477,7 +1477,8 @@ static bool read_model(parser *p)
 	p->m->next_id = (uint32_t)p->max_id + 1;
 	if (p->ids_given && !check_ids(p))
 		return false;
-	return gg_check(p->d, p->m) && (!p->untyped || gg_infer_graph(p->d, p->m->main));
+	return gg_check(p->d, p->m) &&
+	       (!p->untyped || (gg_infer_graph(p->d, p->m->main) && gg_check(p->d, p->m)));
 }
 
 static void fini(parser *p)
