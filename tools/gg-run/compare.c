@@ -49,8 +49,8 @@ static void weigh(tally *k, int64_t i, double got, double want)
 		k->need_a = a > k->need_a ? a : k->need_a;
 	}
 	k->largest = diff > k->largest ? diff : k->largest;
-	k->bad += diff > room;
-	by = room > 0 ? diff / room : INFINITY;
+	k->bad += diff > room || isinf(diff);
+	by = isinf(diff) || !(room > 0) ? INFINITY : diff / room;
 	if (k->worst < 0 || by > k->worst_by) {
 		k->worst_by = by;
 		k->worst = i;

@@ -334,12 +334,25 @@ static bool prepare(job *j)
 	       override_params(j, j->ref_exec);
 }
 
-static bool print_step(job *j, int64_t step, gg_buf *out)
+/* An output as the step gave it, though it be a parameter that has changed since. */
+static bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t)
+{
+	gg_graph *g = j->m->main;
+
+	for (size_t i = 0; i < g->nout; i++)
+		if (g->out[i]->value == v) {
+			*t = out[i];
+			return true;
+		}
+	return gg_exec_value(j->x, v, t);
+}
+
+static bool print_step(job *j, int64_t step, const gg_tensor *values, gg_buf *out)
 {
 	gg_buf_printf(out, "%lld", (long long)step);
 	for (size_t i = 0; i < j->print.n; i++) {
 		gg_tensor t;
-		if (!gg_exec_value(j->x, j->print.p[i].v, &t))
+		if (!value_now(j, j->print.p[i].v, values, &t))
 			return false;
 		print_values(out, &t);
 	}
@@ -361,7 +374,7 @@ static bool run_steps(job *j, feed *f, gg_tensor *in, gg_tensor *out, gg_tensor 
 			in[i] = f[i].t;
 		if (!gg_exec_run(j->x, in, out) || (j->ref_exec && !gg_exec_run(j->ref_exec, in, ref_out)))
 			return false;
-		if (j->print.n && !print_step(j, step, text))
+		if (j->print.n && !print_step(j, step, out, text))
 			return false;
 	}
 	return true;
@@ -430,18 +443,6 @@ static bool run_timed(job *j, const gg_tensor *in, gg_tensor *out, gg_buf *text)
 }
 
 /* ---- results ----------------------------------------------------------------------------------- */
-static bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t)
-{
-	gg_graph *g = j->m->main;
-
-	for (size_t i = 0; i < g->nout; i++)
-		if (g->out[i]->value == v) {
-			*t = out[i];
-			return true;
-		}
-	return gg_exec_value(j->x, v, t);
-}
-
 static bool write_outputs(job *j, const gg_tensor *out)
 {
 	for (size_t i = 0; i < j->output.n; i++) {

@@ -1,0 +1,272 @@
+#!/usr/bin/env bats
+# gg-run and gg-build at the command line, on graphs in text form. Expected numbers are worked out by hand.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	cat >m.gg <<-'END'
+		graph "m"
+		input %x : f32[N,2]
+		const %w : f32[2,3] = [1, 2, 3, 4, 5, 6]
+		const %b : f32[3] = [0, -20, 1]
+		%h = MatMul(%x, %w)
+		%s = Add(%h, %b)
+		%y = Relu(%s)
+		output %y
+	END
+	cat >state.gg <<-'END'
+		graph "state"
+		input %x : f32[2]
+		param %p : f32[2] = [1, 2]
+		param %a : f32[1] = [10]
+		param %b : f32[1] = [20]
+		const %two : f32[1] = [2]
+		%s = Add(%p, %x)
+		%twice = Mul(%p, %two)
+		%q = Assign(%p, %s)
+		output %q
+		output %twice
+		state %p <- %q
+		state %a <- %b
+		state %b <- %a
+	END
+}
+
+npy() { /usr/bin/python3 -c "import numpy as np; np.save('$1', np.array($2).astype('$3'))"; }
+load() { /usr/bin/python3 -c "import numpy as np; a = np.load('$1'); print(a.dtype.str, list(a.shape), a.ravel().tolist())"; }
+
+# refused STATUS MESSAGE COMMAND...: one line on stderr
+refused() {
+	local want=$1 text=$2
+	shift 2
+	run bash -c '"$@" 2>&1 >/dev/null' _ "$@"
+	echo "$status $output"
+	[ "$status" -eq "$want" ]
+	[ "$output" = "$text" ]
+}
+
+@test "an output in one line" {
+	npy x.npy '[[1, 2], [3, 4]]' '<f4'
+	for target in ref cpu; do
+		run gg-run --target=$target --input x=x.npy m.gg
+		[ "$output" = 'y f32[2,3] min 0 max 34 mean 14 [9 0 16 19 ...]' ]
+	done
+}
+
+@test "--output, --outputs, and a value inside" {
+	npy x.npy '[[1, 2]]' '<f4'
+	gg-run --input x=x.npy --output y=y.npy --output h=h.npy --outputs out m.gg
+	[ "$(load y.npy)" = '<f4 [1, 3] [9.0, 0.0, 16.0]' ]
+	[ "$(load h.npy)" = '<f4 [1, 3] [9.0, 12.0, 15.0]' ]
+	cmp y.npy out/output_0.npy
+}
+
+@test "--test and --expect: a match, a difference, the wrong shape or dtype" {
+	mkdir t
+	npy t/input_0.npy '[[1, 2]]' '<f4'
+	npy t/output_0.npy '[[9, 0, 16.001]]' '<f4'
+	npy other.npy '[9, 0, 16]' '<f4'
+	npy f64.npy '[[9, 0, 16]]' '<f8'
+	gg-run --test t m.gg
+	refused 1 "gg-run: m.gg: output 'y': 1 of 3 values differ, worst at [0,2]: got 16, expected 16.0009995 (rtol 0, atol 1e-05; would pass with --rtol=6.19e-05 or --atol=0.001)" \
+		gg-run --test t --rtol=0 m.gg
+	gg-run --test t --rtol=6.25e-5 --atol=0 m.gg
+	refused 1 "gg-run: m.gg: 'y' has shape [1,3], expected [3]" gg-run --inputs t --expect y=other.npy m.gg
+	refused 1 "gg-run: m.gg: 'y' is f32, expected f64" gg-run --inputs t --expect y=f64.npy m.gg
+	rm t/output_0.npy
+	refused 3 "gg-run: m.gg: t: no output_0.npy or .pb to compare with" gg-run -q --test t m.gg
+}
+
+@test "NaN equals NaN in its place, infinity its own sign" {
+	printf 'input %%x : f32[3]\n%%y = Identity(%%x)\noutput %%y\n' >i.gg
+	npy a.npy '[np.nan, np.inf, 1]' '<f4'
+	npy b.npy '[np.nan, -np.inf, 1]' '<f4'
+	gg-run --input x=a.npy --expect y=a.npy i.gg
+	refused 1 "gg-run: i.gg: 'y': 1 of 3 values differ, worst at [1]: got inf, expected -inf (rtol 0.001, atol 1e-05; no tolerance would pass)" \
+		gg-run --input x=a.npy --expect y=b.npy i.gg
+}
+
+@test "inputs that do not fit are refused by name" {
+	npy x.npy '[[1, 2, 3]]' '<f4'
+	npy d.npy '[[1, 2]]' '<f8'
+	npy v.npy '[1, 2]' '<f4'
+	refused 3 "gg-run: m.gg: input 'x': axis 1 has size 3, expected 2" gg-run --input x=x.npy m.gg
+	refused 3 "gg-run: m.gg: input 'x' has dtype f64, expected f32" gg-run --input x=d.npy m.gg
+	refused 3 "gg-run: m.gg: input 'x' has rank 1, expected 2" gg-run --input x=v.npy m.gg
+	refused 2 "gg-run: m.gg: --input: the graph has no input 'z'" gg-run --input z=x.npy m.gg
+	refused 3 "gg-run: m.gg: gone.npy: cannot read it: No such file or directory" gg-run --input x=gone.npy m.gg
+	printf 'input %%a : f32[N]\ninput %%b : f32[N]\n%%y = Add(%%a, %%b)\noutput %%y\n' >two.gg
+	npy one.npy '[1]' '<f4'
+	refused 3 "gg-run: two.gg: input 'b': axis 0: N is 1, but input 'a' says 2" \
+		gg-run --input a=v.npy --input b=one.npy two.gg
+}
+
+@test "inputs not given are filled, with a note" {
+	refused 0 "gg-run: m.gg: note: input 'x' is not given: filled, f32[4,2], seed 0" gg-run --bind N=4 m.gg
+	refused 0 "gg-run: m.gg: note: input 'x' is not given: filled, f32[5,2], seed 7" gg-run --shape x=5,2 --seed 7 m.gg
+	[ "$(gg-run -q --fill=ones --bind N=1 m.gg)" = 'y f32[1,3] min 0 max 10 mean 5 [5 0 10]' ]
+	[ "$(gg-run -q --seed 1 m.gg)" != "$(gg-run -q --seed 2 m.gg)" ]
+	[ "$(gg-run -q --seed 1 m.gg)" = "$(gg-run -q --seed 1 m.gg)" ]
+}
+
+@test "filled integers are in the range of their readers" {
+	cat >g.gg <<-'END'
+		input %i : i64[100]
+		input %k : i32[20]
+		const %t : f32[3,2] = [0, 1, 10, 11, 20, 21]
+		%y = Gather(%t, %i) {axis=0}
+		%j = Cast(%k) {to=i64}
+		%z = Gather(%t, %j) {axis=1}
+		output %y
+		output %z
+		output %i
+	END
+	for fill in normal ones zeros range; do gg-run -q --fill=$fill g.gg; done
+	gg-run -q g.gg | grep -q '^i i64\[100\] min 0 max 2 '
+}
+
+@test "a stage that is left out is run, and its failure is ours" {
+	npy x.npy '[[1, 2]]' '<f4'
+	gg-select --target=ref m.gg >s.gg
+	gg-build s.gg >b.gg
+	for f in m.gg s.gg b.gg; do [ "$(gg-run --input x=x.npy $f)" = 'y f32[1,3] min 0 max 16 mean 8.33333 [9 0 16]' ]; done
+	refused 2 "gg-run: b.gg: the graph was selected for target 'ref', not 'cpu'" gg-run --target=cpu b.gg
+	refused 3 "gg-build: m.gg: the graph has no target: gg-select comes before gg-build" gg-build m.gg
+}
+
+@test "state is carried from step to step, printed, saved and loaded" {
+	for target in ref cpu; do
+		gg-run -q --target=$target --fill=ones --steps 3 --print q --print twice --save s.gg state.gg >out
+		printf '0\t2\t3\t2\t4\n1\t3\t4\t4\t6\n2\t4\t5\t6\t8\n' | cmp - out
+		gg-dump s.gg | grep -qx 'param %p : f32\[2\] = \[4, 5\]'
+		gg-dump s.gg | grep -qx 'param %a : f32\[1\] = \[20\]'
+		gg-dump s.gg | grep -qx 'stage "parse"'
+		[ "$(gg-run -q --fill=ones --load-state s.gg --print q state.gg)" = "$(printf '0\t5\t6')" ]
+	done
+	gg-select --target=cpu state.gg | gg-build | gg-run -q --fill=ones --save t.gg >/dev/null
+	gg-dump t.gg | grep -qx 'param %p : f32\[2\] = \[2, 3\]'
+	! gg-dump t.gg | grep -q kernel
+	printf 'input %%x : f32[2]\n%%y = Relu(%%x)\noutput %%y\n' >other.gg
+	refused 3 "gg-run: state.gg: other.gg: it has no state 'p'" gg-run -q --load-state other.gg state.gg
+}
+
+@test "an initialiser can be given" {
+	npy p.npy '[5, 6]' '<f4'
+	[ "$(gg-run -q --fill=zeros --input p=p.npy --print q state.gg)" = "$(printf '0\t5\t6')" ]
+	npy p.npy '[5, 6, 7]' '<f4'
+	refused 3 "gg-run: state.gg: 'p' is f32[3], expected f32[2]" gg-run -q --input p=p.npy state.gg
+}
+
+@test "--data: slices, batches, cycling, the short last batch" {
+	printf 'input %%x : f32[N]\n%%y = Identity(%%x)\noutput %%y\n' >i.gg
+	npy d.npy '[[1, 2], [3, 4]]' '<f4'
+	gg-run --data x=d.npy --steps 3 --print y i.gg >out
+	printf '0\t1\t2\n1\t3\t4\n2\t1\t2\n' | cmp - out
+	npy d.npy '[1, 2, 3, 4, 5]' '<f4'
+	gg-run --data x=d.npy --batch=2 --steps 3 --print y i.gg >out 2>err
+	printf '0\t1\t2\n1\t3\t4\n2\t1\t2\n' | cmp - out
+	grep -q "note: input 'x': the last 1 of 5 samples do not fill a batch" err
+	refused 2 "gg-run: i.gg: --data: axis 0 of input 'x' is N: say --batch=N" gg-run --data x=d.npy i.gg
+	refused 3 "gg-run: i.gg: --data: d.npy: 5 samples do not fill a batch of 6" gg-run --data x=d.npy --batch=6 i.gg
+	npy d.npy 'range(8)' '<f4'
+	gg-run --data x=d.npy --batch=8 --shuffle=3 --steps 2 --print y i.gg >out
+	[ "$(sed -n 1p out | tr '\t' '\n' | tail -n +2 | sort -n | tr '\n' ' ')" = '0 1 2 3 4 5 6 7 ' ]
+	[ "$(sed -n 1p out | cut -f2-)" != "$(sed -n 2p out | cut -f2-)" ]
+	gg-run --data x=d.npy --batch=8 --shuffle=3 --steps 2 --print y i.gg | cmp - out
+}
+
+@test "bodies and sizes that depend on data" {
+	cat >loop.gg <<-'END'
+		input %x : f32[N]
+		input %m : i64[]
+		%y = Loop(%m, _, %x; %x) {body=graph(%i : i64[], %c : bool[], %s : f32[*], %cap : f32[N]) {
+		  %n = Concat(%s, %cap) {axis=0}
+		  output %c
+		  output %n
+		}}
+		%z = NonZero(%y)
+		output %y
+		output %z
+	END
+	npy x.npy '[7, 0]' '<f4'
+	npy m.npy 2 '<i8'
+	for target in ref cpu; do
+		for more in '' --poison --check-finite; do
+			gg-run --target=$target $more --input x=x.npy --input m=m.npy --steps 3 --print y --print z loop.gg >out
+			grep -qx "$(printf '2\t7\t0\t7\t0\t7\t0\t0\t2\t4')" out
+		done
+	done
+}
+
+@test "random nodes: each step another, each seed its own" {
+	cat >r.gg <<-'END'
+		%a = RandomUniform() {shape=[2]}
+		%b = RandomUniform() {shape=[2]}
+		output %a
+		output %b
+	END
+	gg-run --print a --print b --steps 2 r.gg >out
+	[ "$(tr '\t' '\n' <out | sort -u | wc -l)" -eq 10 ]
+	gg-run --print a --print b --steps 2 r.gg | cmp - out
+	! gg-run --seed 1 --print a --print b --steps 2 r.gg | cmp -s - out
+}
+
+@test "--check-finite names the first node" {
+	cat >f.gg <<-'END'
+		input %x : f32[2]
+		%l = Log(%x)
+		%y = Exp(%l)
+		output %y
+	END
+	refused 1 "gg-run: f.gg: node 'l' (Log): output 'l' is not finite: element 0 is -inf in run 1" \
+		gg-run -q --target=ref --fill=zeros --check-finite f.gg
+	gg-run -q --target=ref --fill=ones --check-finite f.gg
+}
+
+@test "--repeat puts the state back, --json is one object" {
+	gg-run -q --fill=ones --repeat 5 --warmup 2 --json state.gg >t.json
+	/usr/bin/python3 -c 'import json; t = json.load(open("t.json")); assert t["runs"] == 5 and t["min"] <= t["p50"] <= t["p99"] <= t["max"]'
+	gg-run -q --duration 0.05 state.gg | grep -q '^[0-9]* runs: mean '
+}
+
+@test "--compare=ref, --list-io, --devices" {
+	[ "$(gg-run -q --bind N=3 --compare=ref m.gg)" = "output 'y': 9 values match, largest difference 0" ]
+	gg-run -q --compare=ref --steps 2 state.gg | grep -q "^state 'p': 2 values match"
+	[ "$(gg-run --list-io m.gg)" = "$(printf 'input\tx\tf32\t[N,2]\noutput\ty\tf32\t[N,3]')" ]
+	gg-run --list-io state.gg | grep -qx "$(printf 'state\tp\tf32\t\\[2\\]')"
+	gg-run --devices | grep -q '^ref'
+	gg-run --devices | grep -q '^cpu.*thread'
+}
+
+@test "wrong use is exit 2" {
+	for o in --steps=0 --input=x --fill=x --target=x --rtol=-1 --compare=cpu --shape=x=a --batch=0; do
+		run gg-run $o m.gg
+		[ "$status" -eq 2 ]
+	done
+	run gg-run m.gg m.gg
+	[ "$status" -eq 2 ]
+	run gg-build --streams=0 m.gg
+	[ "$status" -eq 2 ]
+}
+
+@test "gg-build: what a target lacks, the plan, and a second build" {
+	gg-select --target=cpu --bind N=2 m.gg >s.gg
+	refused 4 "gg-build: s.gg: target 'cpu' has nothing to tune" gg-build --tune s.gg
+	refused 4 "gg-build: s.gg: target 'cpu' has one stream, not 2" gg-build --streams=2 s.gg
+	refused 0 "gg-build: s.gg: note: target 'cpu' has no generated kernels: nothing is written to 'd'" \
+		gg-build --dump-kernels=d --streams=1 s.gg
+	gg-build s.gg | gg-dump >a
+	grep -q '^blob "plan" {"align":64,"streams":1,"arena":' a
+	grep -qx 'stage "build"' a
+	gg-build s.gg | gg-build | gg-dump | grep -v ^history >b
+	grep -v ^history a | cmp - b
+	gg-build --no-reuse s.gg | gg-run -q --fill=ones | grep -q '^y f32\[2,3\] min 0 max 10'
+}
+
+@test "a plan with its weights inside needs no other file" {
+	mkdir w
+	npy w/w.npy '[1, 2]' '<f4'
+	printf 'input %%x : f32[2]\nparam %%w : f32[2] = npy("w.npy")\n%%y = Mul(%%x, %%w)\noutput %%y\n' >w/m.gg
+	gg-select --target=ref w/m.gg | gg-build --embed >p
+	rm -r w
+	[ "$(gg-run -q --fill=ones p)" = 'y f32[2] min 1 max 2 mean 1.5 [1 2]' ]
+}
