@@ -1,0 +1,58 @@
+#include "norm.h"
+
+static bool infer(gg_infer *f)
+{
+	const gg_shape *x = &f->in[0].shape;
+	int axis = 0;
+	gg_dtype stash;
+	if (!infer_trailing(f, &axis) || !check_stash(f, &stash))
+		return false;
+	for (int i = 1; i < f->nout; i++) {
+		f->out[i].dtype = stash;
+		f->out[i].shape = *x;
+		for (int k = axis; k < x->rank; k++)
+			f->out[i].shape.dim[k] = 1;
+	}
+	return true;
+}
+
+static bool eval(gg_eval *e)
+{
+	const gg_shape *s = &e->in[0].shape;
+	int axis = (int)gg_eval_axis(gg_get_int(e->n, "axis"), s->rank);
+	int64_t rows = gg_span(s, 0, axis), n = gg_span(s, axis, s->rank);
+	double epsilon = gg_get_float(e->n, "epsilon"), mean, var;
+	double *x = gg_doubles(&e->in[0]);
+	for (int64_t r = 0; r < rows; r++) {
+		double *v = x + r * n;
+		gg_moments(v, n, &mean, &var);
+		double inverse = 1 / sqrt(var + epsilon);
+		for (int64_t i = 0; i < n; i++)
+			v[i] = (v[i] - mean) * inverse;
+		if (gg_wanted(e, 1))
+			gg_set_f64(&e->out[1], r, mean);
+		if (gg_wanted(e, 2))
+			gg_set_f64(&e->out[2], r, inverse);
+	}
+	if (gg_count(&e->in[0]))
+		scale_shift(e, x);
+	gg_store_all(&e->out[0], x);
+	free(x);
+	return true;
+}
+
+const gg_op gg_op_LayerNormalization = {
+    .name = "LayerNormalization",
+    .doc = "mean 0 and variance 1 over the axes from 'axis' on, then scale and bias",
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 3,
+    .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, .def = "-1"},
+                                    {"epsilon", GG_ATTR_FLOAT, .def = "1e-05"},
+                                    {"stash_type", GG_ATTR_INT, .def = "1"},
+                                    {0}},
+    .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
+    .out = {{GG_FLOATS, 'T'}, {GG_FLOATS}, {GG_FLOATS}},
+    .infer = infer,
+    .eval = eval};
