@@ -190,7 +190,7 @@ static bool as_tensor(gg_infer *f, int i, bool moved, gg_tensor *t)
 		*t = *data;
 		return true;
 	}
-	const gg_dim *d = GG_DT(in->dtype) & GG_INDICES ? gg_want_dims(f, i, &n) : NULL;
+	const gg_dim *d = GG_DT(in->dtype) & (GG_INDICES | GG_DT(GG_BOOL)) ? gg_want_dims(f, i, &n) : NULL;
 	for (int j = 0; d && !moved && j < n; j++)
 		if (!gg_dim_number(d[j]))
 			return false;

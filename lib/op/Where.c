@@ -43,7 +43,7 @@ static bool infer(gg_infer *f)
 {
 	if (!gg_infer_broadcast(f))
 		return false;
-	gg_move_content(f, 7);
+	gg_move_content(f, 6);
 	return true;
 }
 

@@ -76,6 +76,45 @@ static const struct row {
     {"input %x : f32[T, N, 2]\n%y = Scan(%x) {num_scan_inputs=1, scan_output_axes=[1], "
      "body=graph (%p : f32[*]) {\n%g = Flatten(%p) {axis=0}\noutput %g\n}}\n",
      "[1,T,2*N]"},
+    /* arithmetic on sizes */
+    {"input %x : f32[N, S]\n%s = Shape(%x)\nconst %k : i64[2] = [2, 3]\n%t = Mul(%s, %k)\n%u = Add(%t, %s)\n"
+     "%y = ConstantOfShape(%u)\n",
+     "[3*N,4*S]"},
+    {"input %x : f32[H, W]\n%s = Shape(%x)\nconst %p : i64[] = [3]\nconst %d : i64[1] = [2]\n%t = Add(%s, "
+     "%p)\n"
+     "%u = Div(%t, %d)\n%y = ConstantOfShape(%u)\n",
+     "[(H+1)/2+1,(W+1)/2+1]"},
+    {"input %x : f32[H, 9]\n%s = Shape(%x)\nconst %d : i64[] = [4]\n%t = Mod(%s, %d)\n%u = Max(%s, %d)\n"
+     "%v = Concat(%t, %u) {axis=0}\n%y = ConstantOfShape(%v)\n",
+     "[H-4*(H/4),1,max(4,H),9]"},
+    {"input %x : f32[N, S]\n%s = Shape(%x)\n%i = Cast(%s) {to=i32}\n%l = CastLike(%i, %s)\n%k = "
+     "Identity(%l)\n"
+     "%y = ConstantOfShape(%k)\n",
+     "[N,S]"},
+    /* a difference may be negative: its quotient is not followed */
+    {"input %x : f32[H]\n%s = Shape(%x)\nconst %p : i64[] = [5]\nconst %d : i64[1] = [2]\n%t = Sub(%s, %p)\n"
+     "%u = Div(%t, %d)\n%y = ConstantOfShape(%u)\n",
+     "[?y.0]"},
+    /* exporters' Expand: where the target is -1, take 1 */
+    {"input %x : f32[N, S]\n%s = Shape(%x)\nconst %m : i64[2] = [-1, -1]\nconst %o : i64[2] = [1, 1]\n"
+     "%e = Equal(%s, %m)\n%w = Where(%e, %o, %s)\n%y = ConstantOfShape(%w)\n",
+     "[N,S]"},
+    {"const %s : i64[2] = [-1, 7]\nconst %m : i64[2] = [-1, -1]\nconst %o : i64[2] = [1, 1]\n"
+     "%e = Equal(%s, %m)\n%w = Where(%e, %o, %s)\n%y = ConstantOfShape(%w)\n",
+     "[1,7]"},
+    /* products */
+    {"input %a : f32[B, 1, M, K]\ninput %b : f32[H, K, 8]\n%y = MatMul(%a, %b)\n", "[B,H,M,8]"},
+    {"input %a : f32[B, M, K]\ninput %b : f32[K]\n%y = MatMul(%a, %b)\n", "[B,M]"},
+    {"input %a : f32[*]\ninput %b : f32[K]\n%y = MatMul(%a, %b)\n", "[*]"},
+    {"input %a : f32[K, M]\ninput %b : f32[7, K]\n%y = Gemm(%a, %b) {transA=1, transB=1}\n", "[M,7]"},
+    {"input %a : f32[B, I, J]\ninput %b : f32[J, 4]\n%y = Einsum(%a, %b) {equation=\"...j,jk\"}\n",
+     "[B,I,4]"},
+    {"input %a : f32[B, I, I]\n%y = Einsum(%a) {equation=\"bii->ib\"}\n", "[I,B]"},
+    {"input %a : f32[*]\n%y = Einsum(%a) {equation=\"bii->ib\"}\n", "[*]"},
+    {"input %a : u8[N, K]\ninput %b : i8[K, 3]\n%y = MatMulInteger(%a, %b)\n", "[N,3]"},
+    {"input %x : f32[N, C]\ninput %s : f32[C]\n%y = QuantizeLinear(%x, %s)\n", "[N,C]"},
+    {"input %x : f32[N, 1]\ninput %z : f32[3]\ninput %w : f32[*]\n%a = Max(%x, %z)\n%y = Sum(%a, %w)\n",
+     "[*]"},
 };
 
 int main(void)
