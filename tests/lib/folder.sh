@@ -40,7 +40,7 @@ say() { # STATUS NAME
 
 gg-parse -q -o "$tmp/parse" "$dir/model.onnx" 2>"$tmp/err"
 status=$?
-if [ $status = 0 ] && [ -z "${*##*long*}" ]; then
+if [ $status = 0 ]; then
 	gg-opt -q -o "$tmp/opt" "$tmp/parse" 2>>"$tmp/err"
 	status=$?
 fi
