@@ -56,11 +56,14 @@ void gg_follow(gg_infer *f, int nin, gg_dim2 *dims)
 			for (int j = 0; j < s->rank; j++)
 				k += idx[j] * stride[j];
 			gg_dim y = x[k];
-			if ((i && !dims(c[at], x[k], &y)) || !fits(f->out[0].dtype, y))
+			if (i && !dims(c[at], x[k], &y))
 				return;
 			c[at] = y;
 		}
 	}
+	for (int64_t at = 0; at < count; at++)
+		if (!fits(f->out[0].dtype, c[at]))
+			return;
 	f->out[0].content = c;
 }
 
