@@ -1088,7 +1088,7 @@ static const gg_op *read_op(parser *p)
 static bool read_inputs(parser *p, char end)
 {
 	if (is_next(p, ';') || is_next(p, ')'))
-		return end == ';' || accept(p, end);
+		return end == ';' || expect(p, end);
 	do {
 		gg_value *v = NULL;
 		skip(p);
