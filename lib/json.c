@@ -684,9 +684,9 @@ int gg_read_json(gg_diag *d, gg_source *s, gg_model **out)
 	json j = {.d = d, .start = s->p, .p = s->p + s->at, .end = s->p + s->len};
 	j.line = count_lines(s, &j.line_start);
 	gg_writer_init(&j.w, &b);
-	if (peek(&j) < 0 && s->count) {
+	if (peek(&j) < 0) {
 		s->at = s->len;
-		return 0;
+		return s->count ? 0 : gg_no_input(d);
 	}
 	while (!j.failed && peek(&j) >= 0 && !(b.len && is_end(b.p + from, b.len - from))) {
 		gg_line here = {from = b.len, j.line};
@@ -696,6 +696,7 @@ int gg_read_json(gg_diag *d, gg_source *s, gg_model **out)
 	s->at = (size_t)(j.p - s->p);
 	gg_reader r = {.d = d, .start = b.p, .p = b.p, .end = b.p + b.len, .line = line, .nlines = nlines};
 	int got = j.failed ? -1 : gg_load(&r, true, out);
+	s->count += got > 0;
 	gg_buf_fini(&j.text);
 	gg_buf_fini(&b);
 	free(line);

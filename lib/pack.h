@@ -114,5 +114,6 @@ uint32_t gg_crc32(const void *p, size_t n); /* as zlib's crc32 */
 
 /* load.c. json: records come from JSON, where counts and sums do not count. */
 int gg_load(gg_reader *r, bool json, gg_model **out);
+int gg_no_input(gg_diag *d); /* reports that there is nothing to read; -1 */
 
 #endif

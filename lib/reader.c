@@ -382,16 +382,18 @@ static int read_stream(gg_diag *d, gg_source *s, gg_model **out)
 	return got;
 }
 
+int gg_no_input(gg_diag *d)
+{
+	gg_error(d, GG_MALFORMED, "the input is empty: the tool before this one failed");
+	return -1;
+}
+
 static int sniff(gg_diag *d, gg_source *s, gg_model **out)
 {
 	while (s->at < s->len && strchr(" \t\r\n", s->p[s->at]) && s->p[s->at])
 		s->at++;
-	if (s->at == s->len) {
-		if (s->count)
-			return 0;
-		gg_error(d, GG_MALFORMED, "the input is empty: the tool before this one failed");
-		return -1;
-	}
+	if (s->at == s->len)
+		return s->count ? 0 : gg_no_input(d);
 	unsigned char c = (unsigned char)s->p[s->at];
 	if (c == 0x92)
 		return read_stream(d, s, out);
@@ -410,9 +412,9 @@ int gg_read(gg_diag *d, gg_source *s, gg_model **out)
 	if (!where)
 		d->where = s->name;
 	*out = 0;
-	int got = sniff(d, s, out);
+	int before = s->count, got = sniff(d, s, out);
 	if (got > 0)
-		s->count++;
+		s->count = before + 1;
 	d->where = where;
 	return got;
 }
