@@ -43,7 +43,7 @@ static const struct {
 	bool (*dump)(gg_diag *d, gg_buf *b, gg_model *m);
 } formats[] = {
     {"text", dump_text},  {"json", gg_write_json}, {"dot", gg_dump_dot},
-    {"csv", gg_dump_csv},
+    {"csv", gg_dump_csv},   {"onnx", gg_write_onnx},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 
@@ -119,6 +119,8 @@ int main(int argc, char **argv)
 		take_option(id, tool.value);
 	if (opt.diff)
 		return diff();
+	if (!strcmp(opt.format, "onnx") && !gg_stdout_ok(&tool))
+		return tool.d.status;
 	int status = gg_each_model(&tool, dump, 0, false);
 	if (status == GG_OK && !gg_emit(&tool, &opt.out))
 		status = tool.d.status;
