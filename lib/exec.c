@@ -103,6 +103,7 @@ void gg_scope_drop(gg_scope *s)
 {
 	while (s->nframe)
 		gg_frame_free(s->frame[--s->nframe]);
+	gg_scope_unfold(s);
 	free(s->inner);
 	free(s->step);
 	free(s->cover);
@@ -141,7 +142,7 @@ void gg_scope_free(gg_scope *s)
 static int cover_of(const gg_scope *s, const gg_node *n)
 {
 	const gg_exec *x = s->x;
-	bool ref = !n->kernel || !strcmp(n->kernel, "ref");
+	bool ref = !n->kernel || !strcmp(n->kernel, "ref") || gg_scope_folded(s, n);
 	int cover = x->backend && !ref ? gg_target_cover(x->target, n) : 1;
 	const gg_node *k = n;
 
@@ -385,6 +386,8 @@ static gg_frame *find_frame(gg_scope *s, const gg_tensor *in)
 	if (i < s->nframe) {
 		f = s->frame[i];
 	} else {
+		if (!s->ready && !gg_scope_fold(s))
+			return NULL;
 		if (!s->ready)
 			group(s);
 		if (!(f = gg_frame_new(s, in)))

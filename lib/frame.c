@@ -133,6 +133,8 @@ static bool infer_node(gg_frame *f, const gg_node *n)
 	gg_info *out = gg_alloc_n(&f->scope->tmp, (size_t)n->nout + 1, sizeof *out);
 	bool known = true;
 
+	if (gg_scope_folded(f->scope, n))
+		return true;
 	for (int i = 0; i < nin; i++) {
 		uint32_t s = gg_slot(x, n->in[i].value);
 		if (s == GG_ABSENT)

@@ -113,6 +113,10 @@ struct gg_exec {
 
 gg_scope *gg_scope_new(gg_exec *x, gg_graph *g, gg_scope *outer, uint64_t seed);
 void gg_scope_free(gg_scope *s);
+/* Computes what hangs on constants alone; undone when the scope is dropped. */
+bool gg_scope_fold(gg_scope *s);
+void gg_scope_unfold(gg_scope *s);
+bool gg_scope_folded(const gg_scope *s, const gg_node *n);
 void gg_scope_drop(gg_scope *s); /* frames, and what depends on which values are kept */
 gg_frame *gg_frame_new(gg_scope *s, const gg_tensor *in);
 void gg_frame_free(gg_frame *f);
