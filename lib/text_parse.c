@@ -1520,7 +1520,7 @@ int gg_read_text(gg_diag *d, gg_source *s, gg_model **out)
 		if (got < 0)
 			gg_model_free(p.m);
 		else
-			*out = p.m;
+			*out = p.m, s->count++;
 	} else if (!s->count) {
 		gg_error(d, GG_MALFORMED, "the text holds no graph");
 		got = -1;
