@@ -184,8 +184,14 @@ static bool from_text(parse *p, gg_source *s, reader *read)
 {
 	gg_model *m;
 	int got;
+	bool asked = p->embed || p->hash || p->nshape || p->t.nbind;
 	while ((got = read(&p->t.d, s, &m)) > 0) {
-		bool good = gg_prepare_model(&p->t, m) && give_shapes(p, m) && finish(p, m);
+		bool good = gg_prepare_model(&p->t, m) && give_shapes(p, m);
+		/* A graph that another stage wrote, and that stays as it is, gets no new history. */
+		if (good && m->nhistory && !asked)
+			good = gg_check(&p->t.d, m) && gg_write(&p->t.d, &p->out, m);
+		else
+			good = good && finish(p, m);
 		gg_model_free(m);
 		if (!good)
 			return false;
