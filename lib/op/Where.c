@@ -19,22 +19,50 @@ static inline void pick(size_t size, void *dst, const void *src)
 	}
 }
 
+/* n elements, each input stepping by its own stride. */
+static void row(size_t size, int64_t n, char *to, const uint8_t *c, const char *x, const char *y,
+                const int64_t *step)
+{
+	for (int64_t k = 0; k < n; k++, to += size)
+		pick(size, to,
+		     c[k * step[0]] ? x + k * step[1] * (int64_t)size : y + k * step[2] * (int64_t)size);
+}
+
+/* The condition as bytes: shape rules run this on contents, where it is of another dtype. */
+static const uint8_t *condition(gg_eval *e)
+{
+	const gg_tensor *c = &e->in[0];
+	int64_t n = gg_count(c);
+	if (c->dtype == GG_BOOL)
+		return c->data;
+	uint8_t *bytes = gg_alloc(e->a, (size_t)n);
+	for (int64_t i = 0; i < n; i++)
+		bytes[i] = gg_get_i64(c, i) != 0;
+	return bytes;
+}
+
 static bool eval(gg_eval *e)
 {
 	gg_tensor *out = &e->out[0];
-	const gg_shape *s = &out->shape;
+	gg_shape outer = out->shape;
 	size_t size = gg_dtype_size(out->dtype);
-	int64_t stride[3][GG_MAX_RANK], idx[GG_MAX_RANK] = {0};
+	int64_t stride[3][GG_MAX_RANK], idx[GG_MAX_RANK] = {0}, step[3] = {0}, n = 1;
 	char *to = out->data;
 	for (int i = 0; i < 3; i++)
-		gg_bcast_strides(&e->in[i].shape, s, stride[i]);
-	for (bool more = gg_count(out) > 0; more; more = gg_next_index(s, idx), to += size) {
+		gg_bcast_strides(&e->in[i].shape, &out->shape, stride[i]);
+	if (outer.rank > 0) {
+		n = outer.dim[--outer.rank];
+		for (int i = 0; i < 3; i++)
+			step[i] = stride[i][outer.rank];
+	}
+	const uint8_t *c = condition(e);
+	for (bool more = gg_count(out) > 0; more; more = gg_next_index(&outer, idx), to += (size_t)n * size) {
 		int64_t at[3] = {0};
 		for (int i = 0; i < 3; i++)
-			for (int k = 0; k < s->rank; k++)
+			for (int k = 0; k < outer.rank; k++)
 				at[i] += idx[k] * stride[i][k];
-		int side = gg_get_i64(&e->in[0], at[0]) ? 1 : 2;
-		pick(size, to, (const char *)e->in[side].data + (size_t)at[side] * size);
+		row(size, n, to, c + at[0], (const char *)e->in[1].data + at[1] * (int64_t)size,
+		    (const char *)e->in[2].data + at[2] * (int64_t)size, step);
 	}
 	return true;
 }
