@@ -1,0 +1,42 @@
+#include "recur.h"
+#include <string.h>
+
+/* Gates z, r, h in W, R and B.
+ *
+ *     z = f(Xz + H Rz + bias), r = f(Xr + H Rr + bias), h = g(Xh + (r * H) Rh + bias)
+ *     linear_before_reset:                              h = g(Xh + r * (H Rh + bias))
+ *     H = (1 - z) * h + z * H */
+static void step(gg_cell *k)
+{
+	int64_t n = k->hidden;
+	double *z = k->gate, *r = z + n, *h = r + n, *reset = k->scratch;
+	for (int64_t j = 0; j < 2 * n; j++)
+		z[j] = gg_squash_at(&k->act[0], z[j] + gg_dot(k->r + j * n, k->h, n) + k->rb[j]);
+	for (int64_t j = 0; j < n; j++)
+		reset[j] = k->flag ? k->h[j] : r[j] * k->h[j];
+	for (int64_t j = 0; j < n; j++) {
+		double sum = gg_dot(k->r + (2 * n + j) * n, reset, n) + k->rb[2 * n + j];
+		double candidate = gg_squash_at(&k->act[1], h[j] + (k->flag ? r[j] * sum : sum));
+		k->next[j] = (1 - z[j]) * candidate + z[j] * k->h[j];
+	}
+	memcpy(k->h, k->next, (size_t)n * sizeof *k->h);
+}
+
+static const gg_recur_op recur = {
+    .gates = 3, .funcs = 2, .defaults = {"Sigmoid", "Tanh"}, .flag = "linear_before_reset", .step = step};
+static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
+static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
+
+const gg_op gg_op_GRU = {
+    .name = "GRU",
+    .doc = "gated recurrent layer",
+    .min_in = 3,
+    .max_in = 6,
+    .min_out = 1,
+    .max_out = 2,
+    .attrs = (const gg_attr_spec[]){GG_RECUR_ATTRS, {"linear_before_reset", GG_ATTR_INT, .def = "0"}, {0}},
+    .in = {GG_RECUR_IN},
+    .out = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
+    .optional = 1 << GG_RECUR_B | 1 << GG_RECUR_LENS,
+    .infer = infer,
+    .eval = eval};
