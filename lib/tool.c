@@ -178,6 +178,8 @@ bool gg_finish_model(gg_tool *t, gg_buf *b, gg_model *m)
 {
 	if (!gg_check(&t->d, m))
 		return false;
+	if (t->unrecorded)
+		return gg_write(&t->d, b, m);
 	gg_buf v = {0};
 	gg_buf_printf(&v, "%s", gg_version);
 	const char **word = gg_xcalloc(t->nwords + 1, sizeof *word);

@@ -29,6 +29,7 @@ typedef struct gg_tool {
 	const char *output;    /* -o, or NULL: stdout */
 	const char *weights;
 	bool allow_outside;
+	bool unrecorded;       /* what was done is no step of the graph's history */
 	int color;             /* 0 never, 1 always; already decided for stderr */
 	gg_binding *bind;
 	size_t nbind, cap_bind;

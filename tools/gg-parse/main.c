@@ -207,6 +207,8 @@ static bool parse_source(parse *p, gg_source *s)
 	if (!strcmp(format, "mindir"))
 		return gg_error(&p->t.d, GG_UNSUPPORTED,
 		                "format 'mindir' is not supported; onnx, text and json are");
+	/* Another form of a graph is the same graph: gg-dump | gg-parse | gg-dump gives the same text. */
+	p->t.unrecorded = !p->t.nbind && !p->nshape && !p->embed && !p->hash;
 	return from_text(p, s,
 	                 !strcmp(format, "json")   ? gg_read_json
 	                 : !strcmp(format, "text") ? gg_read_text
