@@ -217,7 +217,7 @@ static bool parse_source(parse *p, gg_source *s)
 
 int main(int argc, char **argv)
 {
-	parse p = {.t = {.name = "gg-parse",
+	static parse p = {.t = {.name = "gg-parse",
 	                 .summary = "read a model and write it as a graph stream",
 	                 .operands = "[FILE]...",
 	                 .options = options,

@@ -604,7 +604,7 @@ int main(int argc, char **argv)
 	        "  gg-run m.plan --data x=x.npy --data y=y.npy --batch=32 --steps=100 --print=loss\n"
 	        "  gg-run m.plan --repeat=100 --warmup=10 --json\n",
 	};
-	job j = {.t = &t, .steps = 1, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};
+	static job j = {.t = &t, .steps = 1, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};
 	bool good;
 
 	gg_args_start(&t, argc, argv);

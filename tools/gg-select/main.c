@@ -17,7 +17,7 @@ static bool select_model(gg_tool *t, gg_model *m, void *arg) { return gg_select(
 
 int main(int argc, char **argv)
 {
-	gg_tool t = {
+	static gg_tool t = {
 	    .name = "gg-select",
 	    .summary = "choose kernels and layouts",
 	    .operands = "[FILE]...",
