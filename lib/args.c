@@ -26,6 +26,10 @@ static const gg_option common[] = {
     {0},
 };
 
+/* Options live as long as the process. */
+static gg_arena kept;
+#define KEEP(v, n, cap, x) ((v) = gg_grow_in(&kept, (v), (n), &(cap), sizeof *(v)), (v)[(n)++] = (x))
+
 void gg_args_start(gg_tool *t, int argc, char **argv)
 {
 	t->argc = argc;
@@ -138,7 +142,7 @@ static void add_binding(gg_tool *t, const char *text)
 	for (size_t i = 0; i < t->nbind; i++)
 		if (t->bind[i].sym == b.sym && t->bind[i].value != b.value)
 			gg_usage(t, "symbol '%s' is bound twice", b.sym);
-	GG_PUSH(t->bind, t->nbind, t->cap_bind, b);
+	KEEP(t->bind, t->nbind, t->cap_bind, b);
 }
 
 static void do_common(gg_tool *t, int id)
@@ -187,7 +191,7 @@ static void remember(gg_tool *t, const gg_option *o)
 		gg_buf_printf(&b, "%s%s", o->name ? "=" : "", t->value);
 	const char *word = gg_intern(b.p);
 	gg_buf_fini(&b);
-	GG_PUSH(t->words, t->nwords, t->cap_words, word);
+	KEEP(t->words, t->nwords, t->cap_words, word);
 }
 
 static const gg_option *find_long(const gg_option *o, const char *name, size_t n)
@@ -255,7 +259,7 @@ static void operand(gg_tool *t, const char *word)
 {
 	if (!t->operands || !*t->operands)
 		gg_usage(t, "unexpected operand '%s'", word);
-	GG_PUSH(t->file, t->nfile, t->cap_file, word);
+	KEEP(t->file, t->nfile, t->cap_file, word);
 }
 
 static int end_of_args(gg_tool *t)
@@ -263,7 +267,7 @@ static int end_of_args(gg_tool *t)
 	if (t->color < 0)
 		set_color(t, "auto");
 	if (!t->nfile)
-		GG_PUSH(t->file, t->nfile, t->cap_file, "-");
+		KEEP(t->file, t->nfile, t->cap_file, "-");
 	return 0;
 }
 

@@ -140,7 +140,7 @@ static gg_model *all_ops(void)
 	for (size_t i = 0; i < nops; i++) {
 		const char *out[16];
 		for (int k = 0; k < op[i]->min_out; k++)
-			out[k] = gg_fresh_name(m->main, op[i]->name);
+			out[k] = gg_intern(gg_printf(&m->arena, "%s.%d", op[i]->name, k));
 		gg_node *n = gg_add_node(m->main, 0, op[i], op[i]->min_in, x, op[i]->min_out, out);
 		for (const gg_attr_spec *row = op[i]->attrs; row && row->name; row++)
 			set_sample(n, row);
