@@ -121,7 +121,13 @@ static fill take_fill(gg_tool *t)
 	gg_usage(t, "--fill takes normal, ones, zeros or range, not '%s'", t->value);
 }
 
-static void add(pairs *l, pair p) { GG_PUSH(l->p, l->n, l->cap, p); }
+static void add(pairs *l, pair p)
+{
+	static gg_arena kept; /* as long as the process, like all options */
+
+	l->p = gg_grow_in(&kept, l->p, l->n, &l->cap, sizeof *l->p);
+	l->p[l->n++] = p;
+}
 
 static const char *take_target(gg_tool *t)
 {
