@@ -136,3 +136,20 @@ refused() {
 	[ "$status" -eq 4 ]
 	[ ! -e out.gg ]
 }
+
+@test "the example in docs/graph.md is a graph" {
+	sed -n '/^    graph "mlp"/,/^$/s/^    //p' "$BATS_TEST_DIRNAME/../../docs/graph.md" >mlp.gg
+	gg-dump mlp.gg | grep -qx '%y = Relu(%s) : f32\[N,8\]'
+}
+
+@test "the examples are what their script prints, and come back" {
+	cd "$BATS_TEST_DIRNAME/../../examples"
+	for name in resnet50 bert_base; do
+		/usr/bin/python3 networks.py $name | cmp - $name.gg
+		gg-dump -o "$BATS_TEST_TMPDIR/a" $name.gg
+		gg-dump "$BATS_TEST_TMPDIR/a" | cmp - "$BATS_TEST_TMPDIR/a"
+	done
+	[ "$(gg-dump resnet50.gg | grep -c ' = Conv(')" -eq 53 ]
+	gg-dump resnet50.gg | grep -q '^%output = .* : f32\[N,1000\]'
+	gg-dump bert_base.gg | grep -q '^%last_hidden_state = .* : f32\[N,128,768\]'
+}
