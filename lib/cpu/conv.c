@@ -15,6 +15,7 @@ typedef struct conv {
 	cpu_chain *rest;       /* NULL: none */
 	int x, w, b, residual; /* inputs of the call; -1: absent */
 	bool in_nhwc, out_nhwc, constant;
+	bool copied;          /* the residual is copied to the output, and summed there */
 	size_t at_in, at_out; /* in scratch, after oneDNN's */
 } conv;
 
@@ -42,6 +43,18 @@ static bool describe(const gg_call *c, const conv *k, dnn_conv *o)
 	return true;
 }
 
+static bool add_residual(const gg_call *c, conv *k, dnn_conv *o, int r)
+{
+	if (!gg_shape_eq(&c->in[r].shape, &c->out[0].shape) || c->in_layout[r] != c->out_layout[0] ||
+	    !k->out_nhwc)
+		return false;
+	/* Another operand makes oneDNN leave its fastest 3x3 kernels, but not its fastest 1x1 ones. */
+	k->residual = r;
+	k->copied = o->transposed || o->kernel[0] * o->kernel[1] != 1 || o->spatial != 2;
+	o->post[o->npost++] = (dnn_post){k->copied ? DNN_SUM : DNN_ADD, 0, 0};
+	return true;
+}
+
 /* An activation as part of the convolution; false: it has to follow. */
 static bool add_activation(dnn_conv *o, const char *name, float a, float b)
 {
@@ -55,7 +68,7 @@ static bool add_activation(dnn_conv *o, const char *name, float a, float b)
 	else if (!strcmp(name, "Clip"))
 		p.kind = DNN_CLIP;
 	else if (!strcmp(name, "Sigmoid"))
-		p.kind = DNN_SIGMOID;
+		p = (dnn_post){DNN_SIGMOID, 0, 0};
 	else
 		return false;
 	o->post[o->npost++] = p;
@@ -72,6 +85,29 @@ static bool constant_scalar(const gg_call *c, int slot, float *x)
 	return true;
 }
 
+/* FusedConv's residual and activation: true when they are part of the convolution, else `h` has
+ * what is left of them. */
+static bool own_terms(const gg_call *c, conv *k, dnn_conv *o, cpu_head *h)
+{
+	const gg_node *n = c->node;
+	const gg_attr *p = gg_op_attr(n->op, "activation_params") ? gg_get_list(n, "activation_params") : 0;
+	int z = cpu_slot(c, n, 3);
+	if (!gg_op_attr(n->op, "activation"))
+		return true;
+	if (z >= 0 && !add_residual(c, k, o, z))
+		h->add = z;
+	h->activation = gg_get_string(n, "activation");
+	for (int i = 0; p && i < p->n && i < 2; i++)
+		h->param[i] = p->floats[i];
+	if (h->add >= 0)
+		return false;
+	if (!*h->activation || add_activation(o, h->activation, h->param[0], h->param[1])) {
+		h->activation = 0;
+		return true;
+	}
+	return false;
+}
+
 /* Takes covered node j into the convolution, where it reads the result so far `v` first. */
 static bool absorb(const gg_call *c, conv *k, dnn_conv *o, int j, const gg_value *v)
 {
@@ -82,12 +118,7 @@ static bool absorb(const gg_call *c, conv *k, dnn_conv *o, int j, const gg_value
 		return false;
 	if (!strcmp(op, "Add") && k->residual < 0 && !o->npost) {
 		int r = cpu_slot(c, n, gg_in(n, 0) == v);
-		if (r < 0 || !gg_shape_eq(&c->in[r].shape, &c->out[0].shape) ||
-		    c->in_layout[r] != c->out_layout[0] || !k->out_nhwc)
-			return false;
-		k->residual = r;
-		o->post[o->npost++] = (dnn_post){DNN_SUM, 0, 0};
-		return true;
+		return r >= 0 && add_residual(c, k, o, r);
 	}
 	if (gg_in(n, 0) != v)
 		return false;
@@ -122,18 +153,25 @@ static bool prepare(gg_call *c)
 	k->residual = -1;
 	k->in_nhwc = c->in_layout[k->x] == GG_NHWC || cpu_same_bytes(&c->in[k->x].shape);
 	k->out_nhwc = c->out_layout[0] == GG_NHWC || cpu_same_bytes(&c->out[0].shape);
+	cpu_head h = CPU_HEAD;
 	int j = 1;
 	if (gg_count(&c->in[k->x]) && gg_count(&c->in[k->w]) && gg_count(&c->out[0])) {
 		if (!describe(c, k, &o)) {
 			release(c);
 			return false;
 		}
-		for (; j < c->ncover && absorb(c, k, &o, j, c->cover[j - 1]->out[0]); j++)
-			;
-		if (!(k->op = dnn_conv_new(&o)))
-			j = 1;
+		if (own_terms(c, k, &o, &h))
+			while (j < c->ncover && absorb(c, k, &o, j, c->cover[j - 1]->out[0]))
+				j++;
+		k->op = dnn_conv_new(&o);
 	}
-	if (j < c->ncover && !(k->rest = cpu_chain_new(c, j))) {
+	if (!k->op) { /* its reference does all of it */
+		j = 1;
+		h = CPU_HEAD;
+		k->residual = -1;
+		k->copied = false;
+	}
+	if (!cpu_chain_new(c, &h, j, &k->rest)) {
 		release(c);
 		return false;
 	}
@@ -159,11 +197,16 @@ static bool run_dnn(gg_call *c, conv *k, float *out)
 		cpu_convert(&x, GG_PLAIN, &src, GG_NHWC);
 	}
 	dst.data = k->out_nhwc ? (void *)out : (char *)c->scratch + k->at_out;
-	if (k->residual >= 0 && c->in[k->residual].data != dst.data)
+	if (k->copied && c->in[k->residual].data != dst.data)
 		memcpy(dst.data, c->in[k->residual].data, gg_nbytes(&dst));
 	if (!k->constant && !dnn_pack(k->op, cpu_in(c, k->w)))
 		return false;
-	if (!dnn_run(k->op, src.data, 0, k->b < 0 ? 0 : cpu_in(c, k->b), dst.data, c->scratch))
+	dnn_args a = {.src = src.data,
+	              .bias = k->b < 0 ? 0 : cpu_in(c, k->b),
+	              .add = k->residual < 0 ? 0 : cpu_in(c, k->residual),
+	              .dst = dst.data,
+	              .scratch = c->scratch};
+	if (!dnn_run(k->op, &a))
 		return false;
 	return k->out_nhwc || cpu_convert(&dst, GG_NHWC, &y, GG_PLAIN);
 }

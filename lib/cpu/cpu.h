@@ -33,9 +33,18 @@ void cpu_out_end(gg_call *c, float *p);
 
 /* --- runs of pointwise nodes (pointwise.c) ------------------------------------------------- */
 typedef struct cpu_chain cpu_chain;
-/* The covered nodes from `from` on. Values made by earlier nodes of the run (there is at most one)
- * are read from the output itself: the head wrote them there. NULL: reported. */
-cpu_chain *cpu_chain_new(gg_call *c, int from);
+/* What the head of a run still wants done to its result first: + beta * in[add], an activation. */
+typedef struct cpu_head {
+	int add; /* input of the call, broadcast; -1: none */
+	float beta;
+	const char *activation; /* as in FusedConv and MatMulBias; NULL or "": none */
+	float param[2];
+} cpu_head;
+#define CPU_HEAD ((cpu_head){.add = -1, .beta = 1})
+/* The head's wishes, then the covered nodes from `from` on. Values made by earlier nodes of the run
+ * (there is at most one) are read from the output itself: the head wrote them there.
+ * *out NULL when there is nothing to do. False: reported. */
+bool cpu_chain_new(gg_call *c, const cpu_head *h, int from, cpu_chain **out);
 void cpu_chain_run(const cpu_chain *k, const gg_call *c, float *out);
 bool cpu_chain_overlaps(const cpu_chain *k, const gg_call *c);
 void cpu_chain_free(cpu_chain *k);

@@ -24,14 +24,14 @@ typedef const dnnl_memory_desc_t *md_ref;
 #define append_sum(po) dnnl_post_ops_append_sum(po, 1)
 #endif
 
-enum { SRC, WEIGHTS, BIAS, DST, SCRATCH, PLAIN, MEMORIES };
+enum { SRC, WEIGHTS, DST, SCRATCH, BIAS, ADD, PLAIN, MEMORIES };
 
 struct dnn_op {
 	dnnl_primitive_t p, packer;
 	dnnl_memory_t m[MEMORIES];
 	size_t scratch;
 	void *packed;
-	bool bias;
+	bool bias, add;
 };
 
 static dnnl_engine_t engine;
@@ -68,7 +68,7 @@ static void strides_of(int n, const int64_t *dim, bool last, dnnl_dims_t stride)
 		}
 }
 
-static dnnl_status_t set_posts(dnnl_primitive_attr_t *attr, int n, const dnn_post *post)
+static dnnl_status_t set_posts(dnnl_primitive_attr_t *attr, int n, const dnn_post *post, md_ref like)
 {
 	static const dnnl_alg_kind_t alg[] = {[DNN_RELU] = dnnl_eltwise_relu,
 	                                      [DNN_CLIP] = dnnl_eltwise_clip,
@@ -81,8 +81,12 @@ static dnnl_status_t set_posts(dnnl_primitive_attr_t *attr, int n, const dnn_pos
 	    (e = dnnl_post_ops_create(&po)))
 		return e;
 	for (int i = 0; !e && i < n; i++)
-		e = post[i].kind == DNN_SUM ? append_sum(po)
-		                            : append_eltwise(po, alg[post[i].kind], post[i].a, post[i].b);
+		if (post[i].kind == DNN_ADD)
+			e = dnnl_post_ops_append_binary(po, dnnl_binary_add, like);
+		else if (post[i].kind == DNN_SUM)
+			e = append_sum(po);
+		else
+			e = append_eltwise(po, alg[post[i].kind], post[i].a, post[i].b);
 	e = e ? e : dnnl_primitive_attr_set_post_ops(*attr, po);
 	dnnl_post_ops_destroy(po);
 	return e;
@@ -148,6 +152,8 @@ static dnnl_status_t finish(dnn_op *o, dnnl_primitive_desc_t pd, md_ref plain)
 	e = e ? e : memory(&o->m[SCRATCH], scratch);
 	if (!e && o->bias)
 		e = memory(&o->m[BIAS], query(pd, dnnl_query_weights_md, 1));
+	if (!e && o->add)
+		e = memory(&o->m[ADD], query(pd, dnnl_query_dst_md, 0));
 	if (e || !plain)
 		return e;
 	dnnl_primitive_desc_t rd;
@@ -216,12 +222,13 @@ dnn_op *dnn_conv_new(const dnn_conv *c)
 	conv_args a;
 	dnnl_dims_t cout = {c->cout};
 	o->bias = c->bias;
+	o->add = c->npost && c->post[0].kind == DNN_ADD;
 	conv_geometry(c, &a);
 	dnnl_status_t e = image(&src, c->batch, c->cin, c->spatial, c->in);
 	e = e ? e : image(&dst, c->batch, c->cout, c->spatial, c->out);
 	e = e ? e : conv_weights(c, &any, &plain);
 	e = e ? e : md_tag(&bias, 1, cout, dnnl_f32, dnnl_a);
-	e = e ? e : set_posts(&attr, c->npost, c->post);
+	e = e ? e : set_posts(&attr, c->npost, c->post, REF(dst));
 	e = e ? e : make_conv(&pd, c, &a, REF(src), REF(any), c->bias ? REF(bias) : 0, REF(dst), attr);
 	if (!e) {
 		e = finish(o, pd, REF(plain));
@@ -249,7 +256,7 @@ dnn_op *dnn_matmul_new(const dnn_matmul *m)
 	e = e ? e : md_strided(&c, m->rank, m->c, dnnl_f32, stride);
 	strides_of(m->rank, one, false, stride);
 	e = e ? e : md_strided(&bias, m->rank, one, dnnl_f32, stride);
-	e = e ? e : set_posts(&attr, m->npost, m->post);
+	e = e ? e : set_posts(&attr, m->npost, m->post, REF(c));
 	e = e ? e
 	      : make_matmul(&pd, REF(a), m->pack ? REF(any) : REF(b), m->bias ? REF(bias) : 0, REF(c), attr);
 	if (!e) {
@@ -273,21 +280,26 @@ bool dnn_pack(dnn_op *o, const float *weights)
 	return !dnnl_primitive_execute(o->packer, stream, 2, arg) && !dnnl_stream_wait(stream);
 }
 
-bool dnn_run(dnn_op *o, const float *src, const float *weights, const float *bias, float *dst, void *scratch)
+bool dnn_run(dnn_op *o, const dnn_args *a)
 {
-	set(o, SRC, src);
-	set(o, WEIGHTS, weights ? (const void *)weights : o->packed);
-	set(o, DST, dst);
-	set(o, SCRATCH, scratch);
-	dnnl_exec_arg_t arg[5] = {{DNNL_ARG_SRC, o->m[SRC]},
+	dnnl_exec_arg_t arg[6] = {{DNNL_ARG_SRC, o->m[SRC]},
 	                          {DNNL_ARG_WEIGHTS, o->m[WEIGHTS]},
 	                          {DNNL_ARG_DST, o->m[DST]},
 	                          {DNNL_ARG_SCRATCHPAD, o->m[SCRATCH]}};
+	int n = 4;
+	set(o, SRC, a->src);
+	set(o, WEIGHTS, a->weights ? (const void *)a->weights : o->packed);
+	set(o, DST, a->dst);
+	set(o, SCRATCH, a->scratch);
 	if (o->bias) {
-		set(o, BIAS, bias);
-		arg[4] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, o->m[BIAS]};
+		set(o, BIAS, a->bias);
+		arg[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, o->m[BIAS]};
 	}
-	return !dnnl_primitive_execute(o->p, stream, 4 + o->bias, arg) && !dnnl_stream_wait(stream);
+	if (o->add) {
+		set(o, ADD, a->add);
+		arg[n++] = (dnnl_exec_arg_t){DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, o->m[ADD]};
+	}
+	return !dnnl_primitive_execute(o->p, stream, n, arg) && !dnnl_stream_wait(stream);
 }
 
 void dnn_free(dnn_op *o)

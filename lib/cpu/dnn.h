@@ -9,9 +9,10 @@
 
 typedef struct dnn_op dnn_op;
 
-/* What is done to a result before it is written, in order. SUM adds what the output holds. */
+/* What is done to a result before it is written, in order. SUM adds what the output holds, ADD
+ * (at most one, and first) another tensor that lies like it. */
 typedef struct dnn_post {
-	enum { DNN_RELU, DNN_CLIP, DNN_SIGMOID, DNN_TANH, DNN_LINEAR, DNN_SUM } kind;
+	enum { DNN_RELU, DNN_CLIP, DNN_SIGMOID, DNN_TANH, DNN_LINEAR, DNN_SUM, DNN_ADD } kind;
 	float a, b; /* relu: slope below 0; clip: limits; linear: a * x + b */
 } dnn_post;
 enum { DNN_POSTS = 4 };
@@ -43,8 +44,12 @@ dnn_op *dnn_matmul_new(const dnn_matmul *m);
 size_t dnn_scratch(const dnn_op *o);
 /* Packs weights: plain [g][out][in][kernel], or [g][in][out][kernel] when transposed; b by its strides. */
 bool dnn_pack(dnn_op *o, const float *weights);
-/* weights NULL: the packed ones. bias NULL: none. */
-bool dnn_run(dnn_op *o, const float *src, const float *weights, const float *bias, float *dst, void *scratch);
+typedef struct dnn_args {
+	const float *src, *weights, *bias, *add; /* weights NULL: the packed ones */
+	float *dst;
+	void *scratch;
+} dnn_args;
+bool dnn_run(dnn_op *o, const dnn_args *a);
 void dnn_free(dnn_op *o);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Constant weights are packed once. A vector added to each row becomes the product's bias, a
  * constant factor and an activation become part of it; the rest of the run follows as a chain
- * over the output. Gemm's general C (any broadcast, beta) is added in between. */
+ * over the output, as do Gemm's general C and what else the node itself wants. */
 #include "cpu.h"
 #include "dnn.h"
 #include <math.h>
@@ -12,10 +12,9 @@
 typedef struct product {
 	dnn_op *op; /* NULL: left to ref, sizes of 0 */
 	cpu_chain *rest;
-	int a, b, bias, c; /* inputs of the call; -1: absent. c: Gemm's C, where it is no bias */
+	int a, b, bias; /* inputs of the call; -1: absent */
 	bool packed;
-	float beta;
-	int64_t rows, cols;
+	int64_t cols;
 } product;
 
 /* Shapes as matrices with batch dims before them, all of one rank. */
@@ -92,7 +91,7 @@ static bool describe(const gg_call *c, product *k, dnn_matmul *m)
 	align(b, gemm && gg_get_int(n, "transB"), true, m->rank, m->b, m->b_stride);
 	for (int i = 0; i < m->rank - 2; i++)
 		m->c[i] = m->a[i] > m->b[i] ? m->a[i] : m->b[i];
-	m->c[m->rank - 2] = k->rows = m->a[m->rank - 2];
+	m->c[m->rank - 2] = m->a[m->rank - 2];
 	m->c[m->rank - 1] = k->cols = m->b[m->rank - 1];
 	merge_batch(m);
 	return gg_count(&c->in[k->a]) && gg_count(&c->in[k->b]) && gg_count(&c->out[0]);
@@ -127,14 +126,11 @@ static bool absorb(const gg_call *c, product *k, dnn_matmul *m, int j, const gg_
 	float x;
 	if (!gg_one_use(v) || m->npost == DNN_POSTS || c->in[k->b].shape.rank < 2)
 		return false;
-	if (!strcmp(op, "Add") && k->bias < 0 && k->c < 0 && !m->npost && other >= 0 &&
-	    is_bias(&c->in[other], k->cols)) {
+	if (!strcmp(op, "Add") && k->bias < 0 && !m->npost && other >= 0 && is_bias(&c->in[other], k->cols)) {
 		k->bias = other;
 		m->bias = true;
 		return true;
 	}
-	if (k->c >= 0)
-		return false;
 	if (!strcmp(op, "Mul") && constant_scalar(c, other, &x))
 		add_post(m, DNN_LINEAR, x, 0);
 	else if (!strcmp(op, "Div") && first && constant_scalar(c, other, &x))
@@ -146,26 +142,31 @@ static bool absorb(const gg_call *c, product *k, dnn_matmul *m, int j, const gg_
 	return true;
 }
 
-/* The node's own third input, alpha and beta. */
-static void own_terms(const gg_call *c, product *k, dnn_matmul *m)
+/* The node's own third input, alpha, beta and activation: true when they are part of the product,
+ * else `h` has what is left of them. */
+static bool own_terms(const gg_call *c, product *k, dnn_matmul *m, cpu_head *h)
 {
 	const gg_node *n = c->node;
+	bool gemm = !strcmp(n->op->name, "Gemm");
 	int third = cpu_slot(c, n, 2);
-	float alpha = 1;
-	k->beta = 1;
-	if (!strcmp(n->op->name, "Gemm")) {
-		alpha = gg_get_float(n, "alpha");
-		k->beta = gg_get_float(n, "beta");
-	}
-	if (third >= 0 && alpha == 1 && k->beta == 1 && is_bias(&c->in[third], k->cols) &&
+	float alpha = gemm ? gg_get_float(n, "alpha") : 1;
+	h->beta = gemm ? gg_get_float(n, "beta") : 1;
+	h->activation = gg_op_attr(n->op, "activation") ? gg_get_string(n, "activation") : "";
+	h->param[0] = 1; /* Swish's alpha */
+	if (alpha != 1)
+		add_post(m, DNN_LINEAR, alpha, 0);
+	if (third >= 0 && alpha == 1 && h->beta == 1 && is_bias(&c->in[third], k->cols) &&
 	    c->in[k->b].shape.rank >= 2) {
 		k->bias = third;
 		m->bias = true;
-	} else if (third >= 0 && k->beta != 0) {
-		k->c = third;
+	} else if (third >= 0 && h->beta != 0) {
+		h->add = third;
 	}
-	if (alpha != 1)
-		add_post(m, DNN_LINEAR, alpha, 0);
+	if (h->add < 0 && !strcmp(h->activation, "Relu")) {
+		add_post(m, DNN_RELU, 0, 0);
+		h->activation = "";
+	}
+	return h->add < 0 && !*h->activation;
 }
 
 static void release(gg_call *c)
@@ -183,57 +184,48 @@ static bool prepare(gg_call *c)
 {
 	product *k = c->state = gg_xcalloc(1, sizeof *k);
 	dnn_matmul m = {0};
+	cpu_head h = CPU_HEAD;
 	int j = 1;
 	k->a = cpu_slot(c, c->node, 0);
 	k->b = cpu_slot(c, c->node, 1);
-	k->bias = k->c = -1;
+	k->bias = -1;
 	if (describe(c, k, &m)) {
-		own_terms(c, k, &m);
-		for (; j < c->ncover && absorb(c, k, &m, j, c->cover[j - 1]->out[0]); j++)
-			;
+		if (own_terms(c, k, &m, &h))
+			while (j < c->ncover && absorb(c, k, &m, j, c->cover[j - 1]->out[0]))
+				j++;
 		m.pack = k->packed = c->in_const[k->b];
-		if (!(k->op = dnn_matmul_new(&m)))
-			j = 1;
+		k->op = dnn_matmul_new(&m);
+	}
+	if (!k->op) { /* its reference does all of it */
+		j = 1;
+		h = CPU_HEAD;
 	}
 	if (k->op) {
 		c->workspace = dnn_scratch(k->op);
 		if (k->packed && !dnn_pack(k->op, cpu_in(c, k->b)))
 			return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
 	}
-	if (j == c->ncover || (k->rest = cpu_chain_new(c, j)))
+	if (cpu_chain_new(c, &h, j, &k->rest))
 		return true;
 	release(c);
 	return false;
 }
 
-/* out += beta * C, broadcast to rows x cols. */
-static void add_c(const product *k, const gg_tensor *t, float *out)
-{
-	const gg_shape *s = &t->shape;
-	int r = s->rank;
-	int64_t cols = r > 0 ? s->dim[r - 1] : 1, rows = r > 1 ? s->dim[r - 2] : 1;
-	const float *p = t->data;
-	for (int64_t i = 0; i < k->rows; i++, out += k->cols) {
-		const float *q = p + (rows > 1 ? i * cols : 0);
-		for (int64_t j = 0; j < k->cols; j++)
-			out[j] += k->beta * q[cols > 1 ? j : 0];
-	}
-}
-
 static bool run(gg_call *c)
 {
 	product *k = c->state;
-	int reads[] = {k->a, k->b, k->bias, k->c};
-	float *out = cpu_out_begin(c, 4, reads);
+	int reads[] = {k->a, k->b, k->bias};
+	float *out = cpu_out_begin(c, 3, reads);
 	if (out == c->out[0].data && k->rest && cpu_chain_overlaps(k->rest, c))
 		out = gg_xaligned(gg_nbytes(&c->out[0]));
-	bool ok = k->op ? dnn_run(k->op, cpu_in(c, k->a), k->packed ? 0 : cpu_in(c, k->b),
-	                          k->bias < 0 ? 0 : cpu_in(c, k->bias), out, c->scratch)
-	                : cpu_reference(c, out);
+	dnn_args a = {.src = cpu_in(c, k->a),
+	              .weights = k->packed ? 0 : cpu_in(c, k->b),
+	              .bias = k->bias < 0 ? 0 : cpu_in(c, k->bias),
+	              .dst = out,
+	              .scratch = c->scratch};
+	bool ok = k->op ? dnn_run(k->op, &a) : cpu_reference(c, out);
 	if (!ok)
 		gg_node_error(c->d, GG_MACHINE, c->node, "the product failed");
-	if (ok && k->op && k->c >= 0)
-		add_c(k, &c->in[k->c], out);
 	if (ok && k->rest)
 		cpu_chain_run(k->rest, c, out);
 	cpu_out_end(c, out);

@@ -79,7 +79,10 @@ static const pointwise_op ops[] = {
     {"Sqrt", FN(sqrt)},
     {"Sub", FN(sub), BINARY},
     {"Sum", FN(add), VARIADIC},
+    {"Swish", FN(swish), UNARY, {"alpha"}},
+    {"QuickGelu", FN(swish), UNARY, {"alpha"}},
     {"Tanh", FN(tanh)},
+    {"GeluTanh", FN(gelu_tanh)}, /* as an activation */
 };
 
 static const pointwise_op *find_op(const char *name)
@@ -178,6 +181,7 @@ typedef struct build {
 	int from;
 	const gg_shape *shape;
 	gg_layout layout;
+	int head;           /* register of what the head made */
 	int reg[MAX_STEPS]; /* by covered node: its register */
 } build;
 
@@ -190,19 +194,21 @@ static int emit(build *b, size_t f, int x, int y)
 	return k->step[k->nsteps++].dst;
 }
 
+static int input(build *b, int in)
+{
+	if (in < 0)
+		return -1;
+	return add_operand(b->k, in, &b->c->in[in].shape, b->c->in_layout[in], b->shape, b->layout);
+}
+
 /* Register of what node n reads in slot i; -1: absent. */
 static int source(build *b, const gg_node *n, int i)
 {
 	gg_value *v = gg_in(n, i);
 	for (int j = 0; v && j < b->c->ncover; j++)
 		if (v->producer == b->c->cover[j])
-			return j >= b->from
-			           ? b->reg[j]
-			           : add_operand(b->k, HEAD, b->shape, b->layout, b->shape, b->layout);
-	int in = cpu_slot(b->c, n, i);
-	if (in < 0)
-		return -1;
-	return add_operand(b->k, in, &b->c->in[in].shape, b->c->in_layout[in], b->shape, b->layout);
+			return j < b->from ? b->head : b->reg[j];
+	return input(b, cpu_slot(b->c, n, i));
 }
 
 static void set_attrs(build *b, const pointwise_op *o, const gg_node *n)
@@ -271,21 +277,50 @@ static void share_registers(cpu_chain *k)
 	k->nregs = nplaces;
 }
 
-cpu_chain *cpu_chain_new(gg_call *c, int from)
+static bool emit_head(build *b, const cpu_head *h)
+{
+	b->head = add_operand(b->k, HEAD, b->shape, b->layout, b->shape, b->layout);
+	if (h->add >= 0) {
+		int term = input(b, h->add);
+		if (h->beta != 1) {
+			term = emit(b, FN(scale), term, -1);
+			b->k->step[b->k->nsteps - 1].a[0] = h->beta;
+		}
+		b->head = emit(b, FN(add), b->head, term);
+	}
+	if (h->activation && *h->activation) {
+		b->head = emit(b, find_op(h->activation)->fn, b->head, -1);
+		memcpy(b->k->step[b->k->nsteps - 1].a, h->param, sizeof h->param);
+	}
+	return b->head >= 0;
+}
+
+static bool compile(build *b, const cpu_head *h)
+{
+	if (h && !emit_head(b, h))
+		return false;
+	for (int j = b->from; j < b->c->ncover; j++)
+		if ((b->reg[j] = emit_node(b, b->c->cover[j])) < 0)
+			return gg_node_error(b->c->d, GG_UNSUPPORTED, b->c->cover[j],
+			                     "more than %d inputs in one call", MAX_OPERANDS);
+	return true;
+}
+
+bool cpu_chain_new(gg_call *c, const cpu_head *h, int from, cpu_chain **out)
 {
 	cpu_chain *k = gg_xcalloc(1, sizeof *k);
 	build b = {.k = k, .c = c, .from = from, .shape = &c->out[0].shape, .layout = c->out_layout[0]};
-	for (int j = from; j < c->ncover; j++)
-		if ((b.reg[j] = emit_node(&b, c->cover[j])) < 0) {
-			free(k);
-			gg_node_error(c->d, GG_UNSUPPORTED, c->cover[j], "more than %d inputs in one call",
-			              MAX_OPERANDS);
-			return 0;
-		}
+	bool ok = compile(&b, h);
+	*out = 0;
+	if (!ok || !k->nsteps) {
+		free(k);
+		return ok;
+	}
 	k->rank = cpu_physical(b.shape, b.layout, k->dim);
 	merge_dims(k);
 	share_registers(k);
-	return k;
+	*out = k;
+	return true;
 }
 
 void cpu_chain_free(cpu_chain *k) { free(k); }
@@ -405,7 +440,13 @@ bool cpu_chain_overlaps(const cpu_chain *k, const gg_call *c)
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-static bool prepare(gg_call *c) { return (c->state = cpu_chain_new(c, 0)); }
+static bool prepare(gg_call *c)
+{
+	cpu_chain *k;
+	bool ok = cpu_chain_new(c, 0, 0, &k);
+	c->state = k;
+	return ok;
+}
 
 static bool run(gg_call *c)
 {

@@ -95,10 +95,15 @@ typedef struct pass {    /* one direction */
 	void *scratch;
 } pass;
 
+static bool multiply(dnn_op *o, const float *x, float *y, const pass *p)
+{
+	return dnn_run(o, &(dnn_args){.src = x, .dst = y, .scratch = p->scratch});
+}
+
 static bool step_lstm(const rnn *k, const pass *p, float *g)
 {
 	int64_t n = k->hidden, row = 4 * n;
-	if (!dnn_run(k->state, p->h, 0, 0, p->part, p->scratch))
+	if (!multiply(k->state, p->h, p->part, p))
 		return false;
 	for (int64_t b = 0; b < k->batch; b++) {
 		vec->acc_sum(row, g + b * row, p->part + b * row);
@@ -111,7 +116,7 @@ static bool step_lstm(const rnn *k, const pass *p, float *g)
 static bool step_gru(const rnn *k, const pass *p, float *g)
 {
 	int64_t n = k->hidden, row = 3 * n, cols = k->after ? row : 2 * n;
-	if (!dnn_run(k->state, p->h, 0, 0, p->part, p->scratch))
+	if (!multiply(k->state, p->h, p->part, p))
 		return false;
 	for (int64_t b = 0; b < k->batch; b++) {
 		float *gate = g + b * row, *part = p->part + b * cols, *reset = gate + n;
@@ -128,7 +133,7 @@ static bool step_gru(const rnn *k, const pass *p, float *g)
 		vec->mul(n, part + 2 * n, part + 2 * n, reset, 0);
 		vec->acc_sum(n, gate + 2 * n, part + 2 * n);
 	}
-	if (!k->after && !dnn_run(k->candidate, p->tmp, 0, 0, p->part, p->scratch))
+	if (!k->after && !multiply(k->candidate, p->tmp, p->part, p))
 		return false;
 	for (int64_t b = 0; b < k->batch; b++) {
 		float *gate = g + b * row;
@@ -162,7 +167,7 @@ static bool run_direction(gg_call *c, rnn *k, pass *p, int64_t dir, bool reverse
 	const float *bias = k->b < 0 ? 0 : cpu_in(c, k->b) + dir * 2 * row;
 	if (!dnn_pack(k->input, w) || !dnn_pack(k->state, r) ||
 	    (k->candidate && !dnn_pack(k->candidate, r + 2 * n * n)) ||
-	    !dnn_run(k->input, cpu_in(c, k->x), 0, 0, p->gates, p->scratch))
+	    !multiply(k->input, cpu_in(c, k->x), p->gates, p))
 		return false;
 	add_rows(k->seq * k->batch, row, p->gates, bias);
 	p->rb = bias ? bias + row : 0;

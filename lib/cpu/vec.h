@@ -27,6 +27,7 @@ typedef void vec_fn(int64_t n, float *d, const float *x, const float *y, const f
 	X(erf, v_erf(x)) \
 	X(gelu, 0.5f * x * (1 + v_erf(x * 0.70710678f))) \
 	X(gelu_tanh, 0.5f * x * (1 + v_tanh(0.79788456f * (x + 0.044715f * x * x * x)))) \
+	X(swish, x / (1 + v_exp(-a[0] * x))) \
 	X(softplus, v_softplus(x)) \
 	X(softsign, x / (1 + __builtin_fabsf(x))) \
 	X(mish, v_mish(x)) \

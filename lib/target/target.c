@@ -23,17 +23,9 @@ static bool ok_spatial(const gg_node *n, const char **why)
 
 static bool ok_conv(const gg_node *n, const char **why)
 {
-	static const char *const known[] = {"",     "Relu",        "Sigmoid",  "Tanh",
-	                                    "Clip", "HardSigmoid", "LeakyRelu"};
 	if (!ok_spatial(n, why))
 		return false;
-	if (n->in[0].value->shape.rank > 5)
-		return no(why, "input 0: more than three spatial axes");
-	const char *act = gg_op_attr(n->op, "activation") ? gg_get_string(n, "activation") : 0;
-	for (size_t i = 0; act && i < sizeof known / sizeof *known; i++)
-		if (!strcmp(act, known[i]))
-			return true;
-	return !act || no(why, "activation");
+	return n->in[0].value->shape.rank <= 5 || no(why, "input 0: more than three spatial axes");
 }
 
 static bool ok_pool(const gg_node *n, const char **why)
@@ -62,6 +54,11 @@ static bool ok_batchnorm(const gg_node *n, const char **why)
 		if (n->in[i].value->dtype != GG_F32)
 			return no(why, "dtype of scale, bias or statistics");
 	return n->in[0].value->shape.rank >= 2 || no(why, "input 0: rank");
+}
+
+static bool ok_floats(const gg_node *n, const char **why)
+{
+	return n->in[1].value->dtype == GG_F32 || no(why, "dtype of input 1");
 }
 
 static bool ok_layernorm(const gg_node *n, const char **why)
@@ -141,7 +138,7 @@ bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
 		return no(why, "no inputs");
 	if (!(r->dtypes & GG_DT(in->dtype)))
 		return no(why, slot[r->slot]);
-	if (!out || !(r->dtypes & GG_DT(out->dtype)))
+	if (out && !(r->dtypes & GG_DT(out->dtype)))
 		return no(why, "dtype of output 0");
 	return !r->ok || r->ok(n, why);
 }
