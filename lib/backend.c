@@ -39,9 +39,16 @@ static const gg_backend *query(gg_diag *d, const char *path, void *so)
 	return b;
 }
 
+static gg_map loaded; /* for the life of the process: backends are never unloaded */
+
+#ifdef __SANITIZE_ADDRESS__
+/* The leak checker of gcc crashes on the worker threads of a library that was loaded late. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return loaded.n > 0; }
+#endif
+
 const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
 {
-	static gg_map loaded; /* for the life of the process: backends are never unloaded */
 	const gg_backend *b = gg_map_gets(&loaded, name);
 	gg_arena a = {0};
 	const char *path;
