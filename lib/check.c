@@ -29,13 +29,13 @@ static bool define(check *c, gg_value *v)
 {
 	if (v->graph != c->g)
 		gg_bug("value '%s' is listed in a graph that it is not of", v->name);
-	if (gg_map_get(&c->g->names, (uint64_t)(uintptr_t)v->name) != v || v->mark == c->mark)
+	if (*gg_intern_mark(v->name) == c->mark)
 		return bad(c, "two values are named '%s'%s", v->name, "");
 	if (!*v->name || strlen(v->name) >= 1 << 16)
 		return bad(c, "a value's name is empty or too long%s%s", "", "");
 	if (v->shape.rank > GG_MAX_RANK)
 		return bad(c, "value '%s' has too many dims%s", v->name, "");
-	v->mark = c->mark;
+	v->mark = *gg_intern_mark(v->name) = c->mark;
 	return true;
 }
 
@@ -155,7 +155,7 @@ static bool check_outputs(check *c, const gg_node *n)
 	return true;
 }
 
-static bool check_node(check *c, gg_node *n, int depth)
+static bool check_node(check *c, gg_node *n)
 {
 	if (n->graph != c->g || (n->next && n->next->prev != n))
 		gg_bug("node '%s' is linked wrongly", gg_node_name(n));
@@ -165,7 +165,7 @@ static bool check_node(check *c, gg_node *n, int depth)
 			                     "it must run after '%s', which does not come before it",
 			                     gg_node_name(n->after[i]));
 	n->mark = c->mark;
-	return check_inputs(c, n) && check_attrs(c, n) && check_bodies(c, n, depth) && check_outputs(c, n);
+	return check_inputs(c, n) && check_attrs(c, n) && check_outputs(c, n);
 }
 
 static bool check_results(check *c)
@@ -235,13 +235,17 @@ static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
 		if (!check_const(&c, v))
 			return false;
 	for (gg_node *n = g->first; n; n = n->next, nodes++)
-		if (!check_node(&c, n, depth))
+		if (!check_node(&c, n))
 			return false;
 	if (nodes != g->nnodes)
 		gg_bug("graph counts %zu nodes, has %zu", g->nnodes, nodes);
 	if (!check_results(&c))
 		return false;
 	check_use_lists(&c);
+	/* after the graph: bodies mark the names that they share with it */
+	for (const gg_node *n = g->first; n; n = n->next)
+		if (n->nattr && !check_bodies(&c, n, depth))
+			return false;
 	return true;
 }
 

@@ -49,15 +49,39 @@ gg_graph *gg_graph_new(gg_model *m, const char *name)
 /* ---- names ------------------------------------------------------------------------------ */
 static uint64_t name_key(const char *interned) { return (uint64_t)(uintptr_t)interned; }
 
-gg_value *gg_find_value(gg_graph *g, const char *name)
+/* Of two values with one name the first has the place: the structural check reports the other. */
+static void add_name(gg_value *v)
 {
-	return gg_map_get(&g->names, name_key(gg_intern(name)));
+	gg_map *names = &v->graph->names;
+	if (!gg_map_get(names, name_key(v->name)))
+		gg_map_put(names, name_key(v->name), v);
 }
+
+/* Most tools never look a value up, so the map is made when somebody does. */
+static const gg_map *names_of(gg_graph *g)
+{
+	if (g->named)
+		return &g->names;
+	g->named = true;
+	for (size_t i = 0; i < g->nin; i++)
+		add_name(g->in[i]);
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		add_name(v);
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				add_name(n->out[i]);
+	return &g->names;
+}
+
+gg_value *gg_find_interned(gg_graph *g, const char *name) { return gg_map_get(names_of(g), name_key(name)); }
+
+gg_value *gg_find_value(gg_graph *g, const char *name) { return gg_find_interned(g, gg_intern(name)); }
 
 const char *gg_fresh_name(gg_graph *g, const char *base)
 {
 	const char *name = gg_intern(base);
-	for (unsigned i = 1; gg_map_get(&g->names, name_key(name)); i++) {
+	for (unsigned i = 1; gg_find_interned(g, name); i++) {
 		gg_buf b = {0};
 		gg_buf_printf(&b, "%s.%u", base, i);
 		name = gg_intern(b.p);
@@ -66,14 +90,21 @@ const char *gg_fresh_name(gg_graph *g, const char *base)
 	return name;
 }
 
-void gg_rename(gg_value *v, const char *name)
+static void forget_name(gg_value *v)
 {
-	gg_map_put(&v->graph->names, name_key(v->name), 0);
-	v->name = gg_intern(name);
-	gg_map_put(&v->graph->names, name_key(v->name), v);
+	gg_map *names = &v->graph->names;
+	if (v->graph->named && gg_map_get(names, name_key(v->name)) == v)
+		gg_map_put(names, name_key(v->name), 0);
 }
 
-/* A duplicate keeps its name but not its place in the map: the structural check reports it. */
+void gg_rename(gg_value *v, const char *name)
+{
+	forget_name(v);
+	v->name = gg_intern(name);
+	if (v->graph->named)
+		gg_map_put(&v->graph->names, name_key(v->name), v);
+}
+
 static gg_value *new_value(gg_graph *g, gg_kind kind, const char *name)
 {
 	gg_value *v = gg_alloc(&g->m->arena, sizeof *v);
@@ -83,8 +114,8 @@ static gg_value *new_value(gg_graph *g, gg_kind kind, const char *name)
 	v->graph = g;
 	v->shape = gg_shape_unknown;
 	v->mem_off = v->mem_len = -1;
-	if (!gg_map_get(&g->names, name_key(v->name)))
-		gg_map_put(&g->names, name_key(v->name), v);
+	if (g->named)
+		add_name(v);
 	return v;
 }
 
@@ -230,13 +261,6 @@ void gg_clear_results(gg_graph *g)
 	for (size_t i = 0; i < g->nstate; i++)
 		unlink_use(&g->state[i]->final);
 	g->nout = g->nstate = 0;
-}
-
-static void forget_name(gg_value *v)
-{
-	gg_map *names = &v->graph->names;
-	if (gg_map_get(names, name_key(v->name)) == v)
-		gg_map_put(names, name_key(v->name), 0);
 }
 
 void gg_remove_const(gg_value *v)

@@ -162,7 +162,8 @@ struct gg_graph {
 	size_t nnodes;
 	gg_state **state;
 	size_t nstate, cap_state;
-	gg_map names; /* interned value name -> value */
+	gg_map names; /* interned value name -> value, once somebody looked for one */
+	bool named;
 	gg_extra *extra;   /* unknown keys of the graph record */
 	gg_extra *records; /* a body's unknown records; the main graph's are the model's */
 	gg_graph *next_graph; /* of all graphs that the model ever made */
@@ -226,6 +227,7 @@ void gg_merge_loc(gg_node *into, const gg_node *from);
 void gg_set_loc(gg_node *n, int nloc, const char *const *loc);
 const char *gg_fresh_name(gg_graph *g, const char *base); /* base, base.1, base.2, ... interned */
 gg_value *gg_find_value(gg_graph *g, const char *name);   /* NULL when absent */
+gg_value *gg_find_interned(gg_graph *g, const char *name); /* the same, of an interned name */
 
 static inline gg_value *gg_in(const gg_node *n, int i) { return i < n->nin - n->ncap ? n->in[i].value : 0; }
 static inline int gg_nargs(const gg_node *n) { return n->nin - n->ncap; }

@@ -344,7 +344,9 @@ const char *gg_intern_n(const char *s, size_t n)
 	uint64_t hash = gg_hash(s, n, 0);
 	struct name *x = name_slot(hash, s, n);
 	if (!x->p) {
-		*x = (struct name){gg_strndup(&names.arena, s, n), hash};
+		char *p = gg_alloc(&names.arena,
+		                   sizeof(uint64_t) + n + 1); /* gg_intern_mark, then the string */
+		*x = (struct name){n ? memcpy(p + sizeof(uint64_t), s, n) : p + sizeof(uint64_t), hash};
 		names.n++;
 	}
 	return x->p;

@@ -54,15 +54,17 @@ typedef struct gg_map {
 	struct gg_slot *slot;
 	size_t n, cap;
 } gg_map;
-void *gg_map_get(const gg_map *m, uint64_t key);              /* NULL when absent */
-void gg_map_put(gg_map *m, uint64_t key, void *val);          /* replaces */
+void *gg_map_get(const gg_map *m, uint64_t key);     /* NULL when absent */
+void gg_map_put(gg_map *m, uint64_t key, void *val); /* replaces */
 void *gg_map_gets(const gg_map *m, const char *key);
-void gg_map_puts(gg_map *m, const char *key, void *val);      /* key must outlive the map */
+void gg_map_puts(gg_map *m, const char *key, void *val); /* key must outlive the map */
 void gg_map_fini(gg_map *m);
 uint64_t gg_hash(const void *p, size_t n, uint64_t seed);
 
 /* One copy of each string for the life of the process: equal strings, equal pointers. */
 const char *gg_intern(const char *s);
 const char *gg_intern_n(const char *s, size_t n);
+/* A word of scratch that every interned string has: which walk saw the name last. */
+static inline uint64_t *gg_intern_mark(const char *interned) { return (uint64_t *)(void *)interned - 1; }
 
 #endif

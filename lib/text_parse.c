@@ -810,15 +810,9 @@ static bool note_stream(parser *p, notes *n)
 	return x == (int)x || fail(p, at, "a stream is a number of 32 bits");
 }
 
-/* The graph's own map, as the name is interned already. */
-static gg_value *look_up(const parser *p, const char *name)
-{
-	return gg_map_get(&p->g->names, (uint64_t)(uintptr_t)name);
-}
-
 static gg_value *find_value(parser *p, const char *at, const char *name)
 {
-	gg_value *v = name ? look_up(p, name) : NULL;
+	gg_value *v = name ? gg_find_interned(p->g, name) : NULL;
 	if (name && !v)
 		fail(p, at, "value '%.80s' is not defined before this line", name);
 	return v;
@@ -1049,7 +1043,7 @@ static bool is_absent(parser *p)
 
 static bool is_new_name(parser *p, const char *at, const char *name)
 {
-	return name && (!look_up(p, name) || fail(p, at, "value '%.80s' is already defined", name));
+	return name && (!gg_find_interned(p->g, name) || fail(p, at, "value '%.80s' is already defined", name));
 }
 
 static bool read_results(parser *p)

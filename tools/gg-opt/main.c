@@ -301,7 +301,8 @@ static double now_ms(void)
 static bool run_graphs(gg_pass_run *r, gg_graph *g)
 {
 	gg_graph *b;
-	for (gg_node *n = g->first; n; n = n->next)
+	for (gg_node *n = r->m->graphs->next_graph ? g->first : 0; n;
+	     n = n->next) /* where there are bodies */
 		for (int i = 0; (b = gg_body(n, i)); i++)
 			if (!run_graphs(r, b))
 				return false;
