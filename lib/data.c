@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -128,13 +129,30 @@ gg_data *gg_data_fill(gg_model *m, gg_fill f, uint64_t seed, double a, double b)
 	return data;
 }
 
-/* Refuses a file that is not the one the graph was made from. With --weights only the size counts. */
+static bool has_changed(const gg_model *m, const gg_data *data, const struct gg_mapping *f)
+{
+	bool moved = m->weights || data->hash; /* then the time says nothing */
+	return f->size != data->size || (!moved && f->mtime != data->mtime);
+}
+
+static bool check_hash(gg_diag *d, const char *what, const gg_data *data, const char *p)
+{
+	char hex[17];
+	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)gg_hash(p, (size_t)data->len, 0));
+	return !strcmp(hex, data->hash) ||
+	       gg_error(d, GG_MALFORMED,
+	                "tensor '%s': its bytes in the file '%s' have changed since the graph was made", what,
+	                data->file);
+}
+
+/* Refuses a file that is not the one the graph was made from. With a hash the contents count, with
+ * --weights only the size. */
 static const void *file_bytes(gg_diag *d, gg_model *m, const char *what, const gg_data *data)
 {
 	struct gg_mapping *f = find_file(d, m, what, data->file);
 	if (!f)
 		return 0;
-	if (f->size != data->size || (!m->weights && f->mtime != data->mtime)) {
+	if (has_changed(m, data, f)) {
 		gg_error(
 		    d, GG_MALFORMED,
 		    "tensor '%s': its file '%s' has changed since the graph was made (%lld bytes, was %lld)",
@@ -143,7 +161,8 @@ static const void *file_bytes(gg_diag *d, gg_model *m, const char *what, const g
 	}
 	if (!in_file(d, what, data->file, data->off, data->len, f->size) || !map_file(d, m, what, f))
 		return 0;
-	return f->size ? f->p + data->off : "";
+	const char *p = f->size ? f->p + data->off : "";
+	return !data->hash || check_hash(d, what, data, p) ? p : 0;
 }
 
 bool gg_data_bytes(gg_diag *d, gg_model *m, const gg_value *v, const void **out, int64_t *out_len)

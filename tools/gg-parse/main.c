@@ -168,7 +168,7 @@ static bool fold(gg_diag *d, gg_graph *g)
 
 static bool from_onnx(parse *p, const gg_source *s)
 {
-	onnx_options o = {.path = s->mapped ? s->name : NULL,
+	onnx_options o = {.path = s->mapped && strcmp(s->name, "<stdin>") ? s->name : NULL,
 	                  .shape = p->shape,
 	                  .nshape = p->nshape,
 	                  .allow_outside = p->t.allow_outside};
