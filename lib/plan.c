@@ -603,6 +603,34 @@ static void promote_top(search *s)
 	s->order[0] = top;
 }
 
+/* Small graphs are the hard ones: few buffers, no small change to fill gaps with. Random moves of
+ * one buffer to an earlier place in the order, kept where they do no harm. */
+static void climb(search *s)
+{
+	size_t n = s->p->n, tries = n > 300 ? 0 : 2000;
+	uint32_t *held = gg_xmalloc((n + 1) * sizeof *held);
+	int64_t now = s->best;
+
+	sort_items(s->p, BY_SIZE, s->order);
+	for (size_t k = 0; k < tries && s->best > s->bound + s->bound / 100; k++) {
+		size_t from = 1 + (size_t)(gg_uniform(1, 2 * k) * (double)(n - 1));
+		size_t to = (size_t)(gg_uniform(1, 2 * k + 1) * (double)from);
+		uint32_t i = s->order[from];
+		int64_t size;
+		memcpy(held, s->order, n * sizeof *held);
+		memmove(s->order + to + 1, s->order + to, (from - to) * sizeof *s->order);
+		s->order[to] = i;
+		place_sorted(s->p, s->order, true, s->q, s->off);
+		keep_best(s);
+		size = arena_size(s->p, s->off);
+		if (size > now && k > 0)
+			memcpy(s->order, held, n * sizeof *held);
+		else
+			now = size;
+	}
+	free(held);
+}
+
 static void search_orders(search *s)
 {
 	size_t n = s->p->n, work = n * n / 2 + 1, tries = WORK_MAX / work;
@@ -619,6 +647,8 @@ static void search_orders(search *s)
 			promote_top(s);
 		}
 	}
+	if (n > 1)
+		climb(s);
 }
 
 static void place_apart(planner *p)
