@@ -14,7 +14,7 @@
 #define GG_ALIGN 64
 
 typedef struct gg_plan_options {
-	bool no_reuse;   /* every value its own place */
+	bool no_reuse; /* every value its own place */
 	bool no_inplace;
 	/* Concrete shape of a value, where the executor knows more than the graph; NULL: v->shape. */
 	const gg_shape *(*shape)(const gg_value *v, void *arg);
@@ -26,12 +26,16 @@ typedef struct gg_plan_options {
 	void *arg;
 } gg_plan_options;
 typedef struct gg_plan {
-	int64_t arena;  /* bytes needed */
-	int64_t bound;  /* the largest sum of live, aligned sizes over all points: no plan is smaller */
-	int64_t total;  /* bytes without any reuse */
+	int64_t arena; /* bytes needed */
+	int64_t bound; /* the largest sum of live, aligned sizes over all points: no plan is smaller */
+	int64_t total; /* bytes without any reuse */
 	size_t planned, unplanned, aliased;
+	size_t inside; /* gg_plan_for_target: values that only the kernel which covers them sees */
 } gg_plan;
 bool gg_plan_graph(gg_diag *d, gg_graph *g, const gg_plan_options *o, gg_plan *out);
+/* The plan that a run on the model's target makes: nodes that one kernel covers run at one time, and
+ * what only they see has no place (plan_target.c). */
+bool gg_plan_for_target(gg_diag *d, gg_graph *g, bool no_reuse, gg_plan *out);
 /* Bytes of a value in its layout (blocked layouts pad the channels); -1 when not known. */
 int64_t gg_value_bytes(const gg_value *v, const gg_shape *s);
 gg_value *gg_storage(gg_value *v); /* follows alias to the value that owns the buffer */

@@ -4,56 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As in a run: nodes that one kernel covers run at one time, and what only they see has no place. */
-typedef struct times {
-	const gg_target *target;
-	uint32_t *step; /* by node order */
-	bool *inner;    /* by node order: its outputs stay inside a kernel */
-} times;
-
 typedef struct bodies {
 	gg_buf list; /* one map a body */
 	size_t n;
 } bodies;
-
-static void find_times(times *t, gg_graph *g)
-{
-	uint32_t step = 0;
-
-	gg_graph_number(g);
-	t->step = gg_xcalloc(g->nnodes + 2, sizeof *t->step);
-	t->inner = gg_xcalloc(g->nnodes + 2, sizeof *t->inner);
-	for (const gg_node *n = g->first; n;) {
-		bool ref = !n->kernel || !strcmp(n->kernel, "ref");
-		int cover = ref ? 1 : gg_target_cover(t->target, n);
-		step++;
-		for (; cover > 0 && n; cover--, n = n->next) {
-			t->step[n->order] = step;
-			t->inner[n->order] = cover > 1;
-		}
-	}
-}
-
-static uint32_t step_of(const gg_node *n, void *arg) { return ((const times *)arg)->step[n->order]; }
-
-static const gg_shape *shape_of(const gg_value *v, void *arg)
-{
-	const times *t = arg;
-	return v->producer && t->inner[v->producer->order] ? &gg_shape_unknown : &v->shape;
-}
-
-static bool plan_graph(gg_diag *d, gg_graph *g, const gg_target *target, bool no_reuse, gg_plan *out)
-{
-	times t = {.target = target};
-	gg_plan_options o = {.no_reuse = no_reuse, .step = step_of, .shape = shape_of, .arg = &t};
-	bool good;
-
-	find_times(&t, g);
-	good = gg_plan_graph(d, g, &o, out);
-	free(t.step);
-	free(t.inner);
-	return good;
-}
 
 static void put_sizes(gg_writer *w, const gg_plan *p)
 {
@@ -67,13 +21,13 @@ static void put_sizes(gg_writer *w, const gg_plan *p)
 	gg_put_int(w, (int64_t)p->unplanned);
 }
 
-static bool plan_bodies(gg_diag *d, gg_graph *g, const gg_target *target, bool no_reuse, bodies *b)
+static bool plan_bodies(gg_diag *d, gg_graph *g, bool no_reuse, bodies *b)
 {
 	for (gg_node *n = g->first; n; n = n->next)
 		for (int i = 0; gg_body(n, i); i++) {
 			gg_writer w;
 			gg_plan p;
-			if (!plan_graph(d, gg_body(n, i), target, no_reuse, &p))
+			if (!gg_plan_for_target(d, gg_body(n, i), no_reuse, &p))
 				return false;
 			gg_writer_init(&w, &b->list);
 			gg_put_map(&w, 6);
@@ -83,7 +37,7 @@ static bool plan_bodies(gg_diag *d, gg_graph *g, const gg_target *target, bool n
 			gg_put_int(&w, i);
 			put_sizes(&w, &p);
 			b->n++;
-			if (!plan_bodies(d, gg_body(n, i), target, no_reuse, b))
+			if (!plan_bodies(d, gg_body(n, i), no_reuse, b))
 				return false;
 		}
 	return true;
@@ -123,11 +77,9 @@ static void put_record(gg_model *m, const gg_plan *p, const bodies *b)
 
 bool plan_memory(gg_diag *d, gg_model *m, bool no_reuse)
 {
-	const gg_target *target = gg_target_find(m->target);
 	bodies b = {{0}};
 	gg_plan p;
-	bool good = plan_graph(d, m->main, target, no_reuse, &p) &&
-	            plan_bodies(d, m->main, target, no_reuse, &b);
+	bool good = gg_plan_for_target(d, m->main, no_reuse, &p) && plan_bodies(d, m->main, no_reuse, &b);
 
 	if (good) {
 		gg_verbose(d, "arena %lld bytes, lower bound %lld, without reuse %lld", (long long)p.arena,

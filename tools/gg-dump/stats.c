@@ -188,8 +188,10 @@ static void memory_graph(gg_buf *b, const gg_graph *g, const gg_plan *p)
 	gg_buf_printf(b, "bound       %" PRId64 " bytes (largest sum of live values; arena is %.3f of it)\n",
 	              p->bound, p->bound ? (double)p->arena / (double)p->bound : 1);
 	gg_buf_printf(b, "no reuse    %" PRId64 " bytes\n", p->total);
-	gg_buf_printf(b, "values      %zu planned, %zu share another's buffer, %zu sized at run time\n",
-	              p->planned, p->aliased, p->unplanned);
+	gg_buf_printf(b,
+	              "values      %zu planned, %zu share another's buffer, %zu inside a kernel, %zu sized "
+	              "at run time\n",
+	              p->planned, p->aliased, p->inside, p->unplanned);
 	for (const gg_node *n = g->first; n; n = n->next) {
 		for (int i = 0; i < n->nout; i++) {
 			gg_value *v = n->out[i];
@@ -202,7 +204,8 @@ static void memory_graph(gg_buf *b, const gg_graph *g, const gg_plan *p)
 				gg_buf_printf(b, "%12" PRId64 " %12" PRId64 "  %s\n", v->mem_off, v->mem_len,
 				              v->name);
 			else
-				gg_buf_printf(b, "%12s %12s  %s\n", "?", "?", v->name);
+				gg_buf_printf(b, "%12s %12s  %s\n", gg_shape_known(&v->shape) ? "-" : "?",
+				              gg_shape_known(&v->shape) ? "-" : "?", v->name);
 		}
 	}
 }
@@ -211,7 +214,7 @@ static bool plan_graph(gg_diag *d, gg_buf *b, gg_graph *g)
 {
 	gg_plan p = {0};
 	gg_graph *body;
-	if (!gg_plan_graph(d, g, &(gg_plan_options){0}, &p))
+	if (!gg_plan_for_target(d, g, false, &p))
 		return false;
 	memory_graph(b, g, &p);
 	for (gg_node *n = g->first; n; n = n->next) {
