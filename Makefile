@@ -161,6 +161,17 @@ run-tests: all $(UNIT) $(if $(CPUSRC),$(B)/tests/sweep)
 san: deps
 	UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) SAN=1 B=build-san OPT='-O1 -g' run-tests
 
+# Mutated inputs for the readers, by clang's libFuzzer: make fuzz SECONDS=600
+SECONDS ?= 60
+FUZZFLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+.PHONY: fuzz
+fuzz:
+	$(MAKE) CC=clang B=build-fuzz OPT='-O1 -g $(FUZZFLAGS)' build-fuzz/lib/libgg.a
+	clang -std=c11 -D_GNU_SOURCE -g -fsanitize=fuzzer,address,undefined -Ibuild-fuzz -Ilib -o build-fuzz/input \
+	  tests/fuzz/input.c -Wl,--whole-archive build-fuzz/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+	mkdir -p build-fuzz/corpus
+	build-fuzz/input -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 build-fuzz/corpus tests/fuzz/seeds
+
 bench: all
 	bench/run.sh $(abspath $(B))
 
@@ -183,6 +194,6 @@ install: all $(MAN)
 	for t in $(TOOLS); do install -m 644 docs/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t; done
 
 clean:
-	rm -rf build build-san
+	rm -rf build build-san build-fuzz
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

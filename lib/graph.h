@@ -182,7 +182,7 @@ struct gg_model {
 	size_t nhistory, cap_history;
 	gg_extra *extra;   /* unknown header keys and meta */
 	gg_extra *records; /* unknown records, written before the graph record */
-	gg_extra *blobs;   /* ["plan"...] and ["blob"...] records of gg-build */
+	gg_extra *blobs;   /* ["plan"...] and ["blob"...] of gg-build, and what came after the graph record */
 	struct gg_mapping *maps; /* mapped weight files */
 	gg_data *loaded;
 	gg_graph *graphs;

@@ -694,8 +694,12 @@ int gg_read_json(gg_diag *d, gg_source *s, gg_model **out)
 		value(&j, GG_PACK_DEPTH);
 	}
 	s->at = (size_t)(j.p - s->p);
-	gg_reader r = {.d = d, .start = b.p, .p = b.p, .end = b.p + b.len, .line = line, .nlines = nlines};
-	int got = j.failed ? -1 : gg_load(&r, true, out);
+	int got = -1;
+	if (!j.failed) {
+		gg_reader r = {
+		    .d = d, .start = b.p, .p = b.p, .end = b.p + b.len, .line = line, .nlines = nlines};
+		got = gg_load(&r, true, out);
+	}
 	s->count += got > 0;
 	gg_buf_fini(&j.text);
 	gg_buf_fini(&b);

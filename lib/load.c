@@ -1071,7 +1071,7 @@ static bool load_records(load *l)
 		else if (is(tag, len, "graph"))
 			have_graph = load_graph(l, l->m->main);
 		else if (!load_content(l, l->m->main, tag, len))
-			keep_record(l, &l->records, tag, len);
+			keep_record(l, have_graph ? &l->blobs : &l->records, tag, len);
 		if (l->r->failed)
 			return false;
 	}

@@ -364,7 +364,7 @@ static void note_ids(save *s, const gg_graph *g)
 
 static bool is_live(save *s, const gg_extra *x)
 {
-	uint64_t id = named_id(x);
+	uint64_t id = strcmp(x->key, "plan") && strcmp(x->key, "blob") ? named_id(x) : 0;
 	if (!id)
 		return true;
 	if (!s->ids.n)
@@ -450,12 +450,7 @@ bool gg_write(gg_diag *d, gg_buf *b, gg_model *m)
 	save_header(&s);
 	size_t from = b->len;
 	save_records(&s, m->main);
-	for (const gg_extra *x = m->blobs; x; x = x->next) {
-		s.records++;
-		gg_put_array(&s.w, 2);
-		gg_put_str(&s.w, x->key);
-		gg_put_raw(&s.w, x->bytes, x->len);
-	}
+	save_unknown(&s, m->blobs);
 	uint32_t crc = gg_crc32(b->p + from, b->len - from);
 	size_t records = s.records;
 	put_record(&s, "end", 2);
