@@ -70,6 +70,22 @@ EOF
 	[ "$status" = 2 ]
 }
 
+# The last bytes of the file are opset_import {domain "", version}.
+opset_of() {
+	printf 'graph "g"\ninput %%x : %s[2]\n%%y = %s\noutput %%y\n' "$1" "$2" |
+		gg-dump --format=onnx | tail -c 6 | od -An -tu1
+}
+
+@test "an ONNX file says an opset in which its ops have their dtypes" {
+	[ "$(opset_of f32 'Celu(%x)')" = "  66   4  10   0  16  21" ]
+	[ "$(opset_of f16 'Celu(%x)')" = "  66   4  10   0  16  28" ]
+	[ "$(opset_of f16 'Elu(%x)')" = "  66   4  10   0  16  21" ]
+	[ "$(opset_of bf16 'Elu(%x)')" = "  66   4  10   0  16  22" ]
+	[ "$(opset_of bf16 'Relu(%x)')" = "  66   4  10   0  16  21" ]
+	[ "$(opset_of u8 'BitShift(%x, %x) {direction="LEFT"}')" = "  66   4  10   0  16  21" ]
+	[ "$(opset_of i32 'BitShift(%x, %x) {direction="LEFT"}')" = "  66   4  10   0  16  28" ]
+}
+
 @test "formats and counts that are not known are usage errors" {
 	run gg-dump --format=png g.gg
 	[ "$status" = 2 ]

@@ -2,12 +2,12 @@
  *
  * Fused ops are expanded first, weights go into the file, bodies become subgraphs that name outer
  * values, so names are unique over all of them. The opset is the oldest of at least BASE that has
- * every op and attribute used: what reads the file need not be newer than the graph. */
+ * every op, attribute and dtype used: what reads the file need not be newer than the graph. */
 #include "dump.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { BASE = 21, BASE_BF16 = 22 }; /* 22 gave many ops their bf16 */
+enum { BASE = 21 };
 
 typedef struct writer {
 	gg_diag *d;
@@ -247,6 +247,16 @@ static const struct since {
     {"SpaceToDepth", "mode", "", 28},
 };
 
+static const struct since_dtypes {
+	const char *op;
+	int opset;
+	gg_dtypes dtypes;
+} since_dtypes[] = {
+#define X(NAME, SINCE, DTYPES) {#NAME, SINCE, DTYPES},
+#include "opset_dtypes.inc"
+#undef X
+};
+
 /* What readers of ONNX go by: the version of the file format that came with an opset. */
 static int ir_version(int64_t opset)
 {
@@ -260,6 +270,20 @@ static void need(writer *w, int64_t opset)
 {
 	if (opset > w->opset)
 		w->opset = opset;
+}
+
+static void note_dtypes(writer *w, const gg_node *n)
+{
+	gg_dtypes used = 0;
+	for (int i = 0; i < gg_nargs(n); i++)
+		if (n->in[i].value)
+			used |= GG_DT(n->in[i].value->dtype);
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			used |= GG_DT(n->out[i]->dtype);
+	for (size_t i = 0; i < sizeof since_dtypes / sizeof *since_dtypes; i++)
+		if (since_dtypes[i].dtypes & used && !strcmp(since_dtypes[i].op, n->op->name))
+			need(w, since_dtypes[i].opset);
 }
 
 static bool note_op(writer *w, const gg_node *n)
@@ -280,9 +304,8 @@ static bool note_op(writer *w, const gg_node *n)
 	if (!known)
 		return gg_node_error(w->d, GG_UNSUPPORTED, n, "ONNX has no such op");
 	gg_map_puts(&w->domains, domain, (void *)n->op);
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && n->out[i]->dtype == GG_BF16)
-			need(w, BASE_BF16);
+	if (!*domain)
+		note_dtypes(w, n);
 	return true;
 }
 
