@@ -82,6 +82,9 @@ opset_of() {
 	[ "$(opset_of f16 'Elu(%x)')" = "  66   4  10   0  16  21" ]
 	[ "$(opset_of bf16 'Elu(%x)')" = "  66   4  10   0  16  22" ]
 	[ "$(opset_of bf16 'Relu(%x)')" = "  66   4  10   0  16  21" ]
+	[ "$(opset_of f32 'Mod(%x, %x) {fmod=1}')" = "  66   4  10   0  16  21" ]
+	[ "$(opset_of f32 'Mod(%x, %x)')" = "  66   4  10   0  16  28" ]
+	[ "$(opset_of i32 'Mod(%x, %x)')" = "  66   4  10   0  16  21" ]
 	[ "$(opset_of u8 'BitShift(%x, %x) {direction="LEFT"}')" = "  66   4  10   0  16  21" ]
 	[ "$(opset_of i32 'BitShift(%x, %x) {direction="LEFT"}')" = "  66   4  10   0  16  28" ]
 }

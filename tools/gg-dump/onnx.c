@@ -239,9 +239,11 @@ static const struct since {
 #undef X
     {"Attention", "left_window_size", "", 25},
     {"Attention", "right_window_size", "", 25},
+    {"AveragePool", "ceil_mode", "", 22}, /* since then a last window all in the padding is none */
     {"Cast", "round_mode", "", 24},
     {"CastLike", "round_mode", "", 24},
     {"DequantizeLinear", "output_dtype", "", 23},
+    {"MaxPool", "ceil_mode", "", 22},
     {"QuantizeLinear", "precision", "", 23},
     {"Range", "stash_type", "", 27},
     {"SpaceToDepth", "mode", "", 28},
@@ -281,6 +283,8 @@ static void note_dtypes(writer *w, const gg_node *n)
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i])
 			used |= GG_DT(n->out[i]->dtype);
+	if (!strcmp(n->op->name, "Mod") && used & GG_FLOATS && !gg_get_int(n, "fmod"))
+		need(w, 28);
 	for (size_t i = 0; i < sizeof since_dtypes / sizeof *since_dtypes; i++)
 		if (since_dtypes[i].dtypes & used && !strcmp(since_dtypes[i].op, n->op->name))
 			need(w, since_dtypes[i].opset);
