@@ -59,8 +59,8 @@ void *gg_xaligned(size_t size)
 {
 	size_t rounded = (size + 63) & ~(size_t)63;
 	bool huge = size >= HUGE_PAGE; /* weights are read through once a run: fewer misses of the TLB */
-	void *p = rounded >= size ? aligned_alloc(huge ? HUGE_PAGE : 64, rounded ? rounded : 64) : 0;
-	if (!p)
+	void *p = 0;
+	if (rounded < size || posix_memalign(&p, huge ? HUGE_PAGE : 64, rounded ? rounded : 64))
 		out_of_memory(size);
 	if (huge)
 		madvise(p, rounded, MADV_HUGEPAGE);
