@@ -14,8 +14,9 @@ static int depth;
 	X(StringStringEntryProto) \
 	X(AttributeProto) \
 	X(NodeProto) \
-	X(DimensionProto) X(ShapeProto) X(TensorTypeProto) X(TypeProto) X(ValueInfoProto) X(GraphProto) \
-	    X(OperatorSetIdProto) X(FunctionProto) X(ModelProto)
+	X(DimensionProto) \
+	X(ShapeProto) X(TensorTypeProto) X(TypeProto) X(ValueInfoProto) X(GraphProto) X(OperatorSetIdProto) \
+	    X(FunctionProto) X(ModelProto)
 
 static size_t message_size(const pb_msgdesc_t *desc)
 {

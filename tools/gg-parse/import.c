@@ -750,6 +750,15 @@ static bool build_body(importer *im, body *b)
 	       add_outputs(im, &b->s, b->x);
 }
 
+static bool has_bodies(importer *im, const gg_node *owner)
+{
+	for (const gg_attr_spec *spec = owner->op->attrs; spec && spec->name; spec++)
+		if (spec->type == GG_ATTR_GRAPH && spec->required && !gg_find_attr(owner, spec->name))
+			return gg_node_error(im->d, GG_MALFORMED, owner, "required attribute '%s' is missing",
+			                     spec->name);
+	return true;
+}
+
 static bool make_bodies(importer *im, const onnx_NodeProto *n, gg_node *owner, const argument *arg, int narg)
 {
 	body *b = gg_alloc_n(&im->a, (size_t)narg + 1, sizeof *b);
@@ -769,6 +778,7 @@ static bool make_bodies(importer *im, const onnx_NodeProto *n, gg_node *owner, c
 		good = add_body_inputs(im, x, owner);
 		gg_set_attr_graph(owner, arg[i].name, x->s.g);
 	}
+	good = good && has_bodies(im, owner);
 	for (int i = 0; i < nbody && good; i++)
 		good = capture(im, n, owner, b, nbody, i);
 	for (int i = 0; i < nbody && good; i++)

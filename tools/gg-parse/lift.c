@@ -223,17 +223,6 @@ static bool dropout(onnx_node *n)
 	return true;
 }
 
-static bool dft(onnx_node *n)
-{
-	const gg_attr *a;
-	int64_t axis = 1;
-	if (!take(n, "axis", GG_ATTR_INT, &a))
-		return false;
-	axis = a ? a->i : axis;
-	set_input(n, 2, tensor(n, "axis", GG_I64, 0, 0, &axis));
-	return true;
-}
-
 /* ---- defaults and names that changed ----------------------------------------------------------- */
 static bool batch_norm(onnx_node *n)
 {
@@ -255,12 +244,6 @@ static bool batch_norm_training(onnx_node *n)
 	if (nout > 1)
 		set_int(n, "training_mode", 1);
 	n->nout = nout > 3 ? 3 : nout;
-	return true;
-}
-
-static bool roi_align(onnx_node *n)
-{
-	set_string(n, "coordinate_transformation_mode", "output_half_pixel");
 	return true;
 }
 
@@ -447,7 +430,6 @@ static const struct row {
     {"BatchNormalization", 9, batch_norm},
     {"BatchNormalization", 14, batch_norm_training},
     {"Clip", 11, clip},
-    {"DFT", 20, dft},
     {"Dropout", 12, dropout},
     {"GridSample", 20, grid_sample},
     {"GroupNormalization", 21, group_norm},
@@ -466,7 +448,6 @@ static const struct row {
     {"ReduceSumSquare", 18, axes},
     {"Resize", 11, resize_10},
     {"Resize", EVER, resize_empty},
-    {"RoiAlign", 16, roi_align},
     {"Scan", 9, scan},
     {"Scatter", 11, scatter},
     {"Slice", 10, slice},

@@ -218,14 +218,14 @@ static bool parse_source(parse *p, gg_source *s)
 int main(int argc, char **argv)
 {
 	static parse p = {.t = {.name = "gg-parse",
-	                 .summary = "read a model and write it as a graph stream",
-	                 .operands = "[FILE]...",
-	                 .options = options,
-	                 .examples = "  gg-parse resnet50.onnx | gg-opt | gg-run\n"
-	                             "  gg-parse --bind batch=8 model.onnx | gg-dump\n"
-	                             "  gg-parse --shape x=1,3,224,224 model.onnx | gg-dump --stats\n"
-	                             "  gg-dump graph.gg | sed s/Relu/Tanh/ | gg-parse -o tanh.gg\n",
-	                 .built_with = "nanopb, msgpack-c"}};
+	                        .summary = "read a model and write it as a graph stream",
+	                        .operands = "[FILE]...",
+	                        .options = options,
+	                        .examples = "  gg-parse resnet50.onnx | gg-opt | gg-run\n"
+	                                    "  gg-parse --bind batch=8 model.onnx | gg-dump\n"
+	                                    "  gg-parse --shape x=1,3,224,224 model.onnx | gg-dump --stats\n"
+	                                    "  gg-dump graph.gg | sed s/Relu/Tanh/ | gg-parse -o tanh.gg\n",
+	                        .built_with = "nanopb, msgpack-c"}};
 	read_options(&p, argc, argv);
 	bool good = gg_stdout_ok(&p.t);
 	for (size_t i = 0; good && i < p.t.nfile; i++) {

@@ -151,9 +151,6 @@ one("GroupNormalization", 21, [f32(2, 6, 3)], {"num_groups": 3}, consts=[f32(6),
 # names and defaults
 one("Scatter", 9, [f32(3, 3)], {"axis": 1}, consts=[np.array([[1, 0]]), np.array([[5, 6]], np.float32)])
 one("GridSample", 16, [img], {"mode": "bilinear"}, consts=[np.clip(f32(1, 2, 2, 2), -1, 1)])
-one("RoiAlign", 10, [img], {"output_height": 2, "output_width": 2},
-    consts=[np.array([[0, 0, 3, 2]], np.float32), np.array([0])])
-one("DFT", 17, [f32(1, 4, 3, 1)], {"axis": 2})
 words = nh.from_array(np.array(["b", "a", "zz"], dtype=object), "words")
 m = model([h.make_node("LabelEncoder", ["words"], ["k"], "n", domain="ai.onnx.ml", classes_strings=["a", "b"],
                        default_int64=-7), h.make_node("Add", ["k", "x"], ["y"], "add")],
