@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #define CHUNK (64 << 10)
-#define BIG (4 << 20) /* chunks grow up to here, so that a million nodes need few of them */
+#define BIG (16 << 20) /* chunks grow up to here, so that a million nodes need few of them */
 #define HUGE_PAGE (2 << 20)
 
 struct gg_chunk {
 	struct gg_chunk *next;
 	size_t size;
+	bool clean; /* zeros where it is not used yet */
 	_Alignas(16) char data[];
 };
 
@@ -83,16 +84,11 @@ static void new_chunk(gg_arena *a, size_t at_least)
 		size = BIG;
 	if (size < at_least)
 		size = at_least;
-	gg_chunk *c;
-	if (size < HUGE_PAGE) {
-		c = gg_xmalloc(sizeof *c + size);
-	} else { /* large graphs spend much of their time in page faults otherwise */
-		size_t whole = (sizeof *c + size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-		c = aligned_alloc(HUGE_PAGE, whole);
-		if (!c)
-			out_of_memory(whole);
-		madvise(c, whole, MADV_HUGEPAGE);
-		size = whole - sizeof *c;
+	gg_chunk *c = gg_xcalloc(1, sizeof *c + size);
+	c->clean = true;
+	if (size >= HUGE_PAGE) { /* large graphs spend much of their time in page faults otherwise */
+		char *page = (char *)(((uintptr_t)c + 4095) & ~(uintptr_t)4095);
+		madvise(page, (size_t)(c->data + size - page), MADV_HUGEPAGE);
 	}
 	c->size = size;
 	c->next = a->chunk;
@@ -109,7 +105,7 @@ void *gg_alloc(gg_arena *a, size_t size)
 		new_chunk(a, need);
 	void *p = a->chunk->data + a->used;
 	a->used += need;
-	return memset(p, 0, need);
+	return a->chunk->clean ? p : memset(p, 0, need);
 }
 
 void *gg_alloc_n(gg_arena *a, size_t n, size_t size) { return gg_alloc(a, times(n, size)); }
@@ -154,6 +150,7 @@ void gg_arena_reset(gg_arena *a)
 	gg_arena rest = {keep->next, 0};
 	gg_arena_fini(&rest);
 	keep->next = 0;
+	keep->clean = false;
 	a->used = 0;
 }
 
