@@ -35,6 +35,7 @@ typedef struct load {
 	size_t ndense;
 	gg_map ids; /* id -> value, node or temp: see entry() */
 	uint32_t max_id;
+	gg_dtype dtype; /* read last */
 	gg_arena scratch;
 	temp *temps, *free_temps;
 	size_t ntemps; /* not yet taken */
@@ -81,7 +82,7 @@ static void keep(load *l, fields *f, const char *key, size_t len, const char *fr
 
 static bool is(const char *s, size_t len, const char *tag)
 {
-	return len == strlen(tag) && !memcmp(s, tag, len);
+	return len && *s == *tag && len == strlen(tag) && !memcmp(s, tag, len);
 }
 
 /* keys: in the order of the writer, so that the next one is nearly always the one looked for. */
@@ -242,13 +243,19 @@ static gg_shape take_shape(load *l)
 	return l->r->failed ? gg_shape_unknown : s;
 }
 
+/* The same few names come again and again: the one before is tried first. */
 static gg_dtype take_dtype(load *l)
 {
-	const char *at = l->r->p, *name = gg_take_name(l->r, "dtype");
-	gg_dtype t = name ? gg_dtype_find(name) : GG_NONE;
-	if (name && !t)
+	const char *at = l->r->p;
+	size_t len = 0;
+	const char *s = gg_take_str(l->r, "dtype", &len);
+	if (s && l->dtype && is(s, len, gg_dtype_name(l->dtype)))
+		return l->dtype;
+	const char *name = s && len < 32 && !memchr(s, 0, len) ? gg_intern_n(s, len) : "";
+	gg_dtype t = s ? gg_dtype_find(name) : GG_NONE;
+	if (s && !t)
 		gg_reader_fail(l->r, GG_UNSUPPORTED, at, "there is no dtype '%s'", name);
-	return t;
+	return l->dtype = t;
 }
 
 static gg_layout take_layout(load *l)
@@ -264,12 +271,14 @@ static gg_layout take_layout(load *l)
 
 static int take_word(load *l, const char *what, const char *const *words, int n)
 {
-	const char *at = l->r->p, *s = gg_take_name(l->r, what);
+	const char *at = l->r->p;
+	size_t len;
+	const char *s = gg_take_str(l->r, what, &len);
 	for (int i = 0; s && i < n; i++)
-		if (!strcmp(words[i], s))
+		if (is(s, len, words[i]))
 			return i;
 	if (s)
-		bad(l, at, "%s: '%s' is none", what, s);
+		bad(l, at, "%s: '%.*s' is none", what, (int)(len < 64 ? len : 64), s);
 	return 0;
 }
 

@@ -231,7 +231,7 @@ gg_pack_type gg_peek(gg_reader *r)
 	                  : (gg_pack_type)heads[c - 0xc0].type;
 }
 
-/* Steps over the values that are one byte, or short strings: most of a stream. */
+/* Steps over the values that are one byte, short strings or ids: most of a stream. */
 static const char *skip_short(const char *p, const char *end, uint64_t *left)
 {
 	while (*left && p < end) {
@@ -240,6 +240,8 @@ static const char *skip_short(const char *p, const char *end, uint64_t *left)
 			p++;
 		else if (c >= 0xa0 && c < 0xc0 && end - p > (int)(c & 31))
 			p += 1 + (c & 31);
+		else if (c >= 0xcc && c <= 0xce && end - p > 1 << (c - 0xcc))
+			p += 1 + (1 << (c - 0xcc));
 		else
 			break;
 		--*left;
@@ -287,9 +289,28 @@ static gg_token expect(gg_reader *r, gg_pack_type type, const char *what)
 	return t;
 }
 
-uint32_t gg_take_array(gg_reader *r, const char *what) { return (uint32_t)expect(r, GG_PACK_ARRAY, what).n; }
+/* The count of a short array (0x90) or map (0x80) without the general head; -1: it is none. */
+static int short_count(gg_reader *r, unsigned kind, int least)
+{
+	unsigned c = r->p < r->end ? (unsigned char)*r->p : 0;
+	int n = (int)(c & 15);
+	if ((c & 0xf0) != kind || r->end - r->p <= n * least)
+		return -1;
+	r->p++;
+	return n;
+}
 
-uint32_t gg_take_map(gg_reader *r, const char *what) { return (uint32_t)expect(r, GG_PACK_MAP, what).n; }
+uint32_t gg_take_array(gg_reader *r, const char *what)
+{
+	int n = short_count(r, 0x90, 1);
+	return n >= 0 ? (uint32_t)n : (uint32_t)expect(r, GG_PACK_ARRAY, what).n;
+}
+
+uint32_t gg_take_map(gg_reader *r, const char *what)
+{
+	int n = short_count(r, 0x80, 2);
+	return n >= 0 ? (uint32_t)n : (uint32_t)expect(r, GG_PACK_MAP, what).n;
+}
 
 int64_t gg_take_int(gg_reader *r, const char *what, int64_t min, int64_t max)
 {

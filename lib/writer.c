@@ -59,7 +59,7 @@ void gg_put_ext(gg_writer *w, int type, const void *p, size_t n)
 		msgpack_pack_ext_body(&w->pk, p, n);
 }
 
-void gg_put_array(gg_writer *w, size_t n) { msgpack_pack_array(&w->pk, n); }
+void gg_put_long_array(gg_writer *w, size_t n) { msgpack_pack_array(&w->pk, n); }
 
 void gg_put_map(gg_writer *w, size_t n) { msgpack_pack_map(&w->pk, n); }
 
