@@ -49,16 +49,48 @@ static bool load_consts(gg_scope *s)
 	return true;
 }
 
+/* Streams can be written by anyone: a kernel gets only what its row claims. */
+static bool check_layout(gg_scope *s, const gg_node *n, const gg_value *v, uint32_t allowed)
+{
+	if (!v || v->layout == GG_PLAIN || (v->kind == GG_TEMP && (allowed >> v->layout & 1)))
+		return true;
+	return gg_node_error(s->x->d, GG_MALFORMED, n, "its kernel '%s' does not take '%s' in layout %s",
+	                     n->kernel ? n->kernel : "ref", v->name, gg_layout_name((gg_layout)v->layout));
+}
+
+static bool check_kernel(gg_scope *s, const gg_node *n)
+{
+	const gg_exec *x = s->x;
+	bool ref = !n->kernel || !strcmp(n->kernel, "ref");
+	const gg_row *row = !ref && x->target ? gg_target_chosen(x->target, n) : NULL;
+	const char *why = "";
+	bool good = true;
+
+	if (ref && !n->op->eval)
+		return gg_node_error(x->d, GG_UNSUPPORTED, n, "it has no reference kernel");
+	if (!ref && (!row || !x->backend || !gg_backend_kernel(x->backend, n->kernel)))
+		return gg_node_error(x->d, GG_UNSUPPORTED, n, "target '%s' has no kernel '%s' for it",
+		                     x->target ? x->target->name : "ref", n->kernel);
+	if (row && !gg_row_takes(row, n, &why))
+		return gg_node_error(x->d, GG_UNSUPPORTED, n, "kernel '%s' does not take it: %s", n->kernel,
+		                     why);
+	for (int i = 0; i < n->nin && good; i++)
+		good = check_layout(s, n, n->in[i].value, row ? row->layouts : 1);
+	for (int i = 0; i < n->nout && good; i++)
+		good = check_layout(s, n, n->out[i], row ? row->layouts : 1);
+	return good;
+}
+
 static bool check_kernels(gg_scope *s)
 {
-	for (const gg_node *n = s->g->first; n; n = n->next) {
-		bool ref = !n->kernel || !strcmp(n->kernel, "ref");
-		if (!ref && (!s->x->backend || !gg_backend_kernel(s->x->backend, n->kernel)))
-			return gg_node_error(s->x->d, GG_UNSUPPORTED, n, "the target '%s' has no kernel '%s'",
-			                     s->x->target ? s->x->target->name : "ref", n->kernel);
-		if (ref && !n->op->eval)
-			return gg_node_error(s->x->d, GG_UNSUPPORTED, n, "it has no reference kernel");
-	}
+	for (const gg_node *n = s->g->first; n; n = n->next)
+		if (!check_kernel(s, n))
+			return false;
+	for (size_t i = 0; i < s->g->nout; i++)
+		if (s->g->out[i]->value->layout != GG_PLAIN)
+			return gg_error(s->x->d, GG_MALFORMED, "output '%s' is in layout %s",
+			                s->g->out[i]->value->name,
+			                gg_layout_name((gg_layout)s->g->out[i]->value->layout));
 	return true;
 }
 

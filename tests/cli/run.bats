@@ -270,3 +270,38 @@ refused() {
 	rm -r w
 	[ "$(gg-run -q --fill=ones p)" = 'y f32[2] min 1 max 2 mean 1.5 [1 2]' ]
 }
+
+@test "input_0.pb and output_0.pb" {
+	mkdir t
+	# onnx.helper.make_tensor('x', FLOAT, [1, 2], [1, 2]) and [1, 3], [9, 0, 16], raw
+	printf '\010\001\010\002\020\001\112\010\000\000\200\077\000\000\000\100' >t/input_0.pb
+	printf '\010\001\010\003\020\001\112\014\000\000\020\101\000\000\000\000\000\000\200\101' >t/output_0.pb
+	gg-run --test t m.gg
+	printf '\010\001\010\003\020\001\112\014\000\000\020\101' >t/output_0.pb
+	refused 3 "gg-run: m.gg: t/output_0.pb: neither .npy nor a valid TensorProto" gg-run --test t m.gg
+}
+
+@test "a plan that asks a kernel for what it does not do is refused" {
+	printf 'stage "build"\ntarget "cpu"\ninput %%x : f32[1,8,4,4]\n%%a = Relu<kernel=cpu_conv>(%%x)\noutput %%a\n' >k.gg
+	refused 4 "gg-run: k.gg: node 'a' (Relu): target 'cpu' has no kernel 'cpu_conv' for it" gg-run -q k.gg
+	cat >k.gg <<-'END'
+		stage "build"
+		target "cpu"
+		input %x : f32[1,8,4,4]
+		%a = Relu<kernel=ref>(%x) : f32[1,8,4,4]<layout=nhwc>
+		%b = Relu<kernel=ref>(%a) : f32[1,8,4,4]
+		output %b
+	END
+	refused 3 "gg-run: k.gg: node 'a' (Relu): its kernel 'ref' does not take 'a' in layout nhwc" gg-run -q k.gg
+}
+
+@test "one graph is read, and its bad end is seen" {
+	gg-select --target=ref m.gg | gg-build >b.gg
+	refused 3 "gg-run: b2.gg: more than one graph, where one is wanted" bash -c 'cat b.gg b.gg >b2.gg; gg-run -q b2.gg'
+	head -c -1 b.gg >cut.gg
+	run gg-run -q cut.gg
+	[ "$status" -eq 3 ]
+	run bash -c 'set -o pipefail; gg-parse broken.onnx 2>/dev/null | gg-run -q'
+	[ "$status" -ne 0 ]
+	[ "$output" = "gg-run: <stdin>: the input is empty: the tool before this one failed" ]
+}
