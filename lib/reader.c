@@ -434,8 +434,11 @@ int gg_read(gg_diag *d, gg_source *s, gg_model **out)
 		d->where = s->name;
 	*out = 0;
 	int before = s->count, got = sniff(d, s, out);
-	if (got > 0)
+	if (got > 0) {
 		s->count = before + 1;
+		(*out)->weights = s->weights;
+		(*out)->allow_outside = s->allow_outside;
+	}
 	d->where = where;
 	return got;
 }

@@ -20,6 +20,8 @@ typedef struct gg_source {
 	size_t len, at;
 	bool mapped;
 	int count;          /* models read so far */
+	const char *weights; /* --weights and --allow-outside: set after opening, given to its models */
+	bool allow_outside;
 } gg_source;
 bool gg_source_open(gg_diag *d, gg_source *s, const char *path); /* NULL or "-": stdin */
 void gg_source_close(gg_source *s);

@@ -48,8 +48,9 @@ typedef struct parser {
 	gg_model *m;
 	gg_graph *g;
 	int depth;
-	const char *loc;    /* behind the last "#@" that no node has taken */
-	const char *folder; /* of the text, for npy() and file() */
+	const char *loc;         /* behind the last "#@" that no node has taken */
+	const char *folder;      /* of the text, for npy() and file() */
+	const gg_source *source; /* of a model; NULL for an attribute */
 	int64_t next_id, max_id;
 	bool ids_given, untyped;
 	gg_arena *arena; /* of the strings and lists of attributes */
@@ -704,7 +705,9 @@ static gg_data *read_npy(parser *p, const char *what, gg_dtype *t, gg_shape *s, 
 		return NULL;
 	/* A reference of no bytes: refuses what lies outside the base. */
 	p->failed = !gg_data_file(p->d, p->m, what, file, 0, 0) ||
-	            !gg_tensor_read(p->d, gg_printf(p->arena, "%s/%s", p->m->base, file), *t, &x);
+	            !gg_tensor_read(
+	                p->d, gg_printf(p->arena, "%s/%s", p->m->weights ? p->m->weights : p->m->base, file),
+	                *t, &x);
 	if (p->failed)
 		return NULL;
 	gg_data *data = NULL;
@@ -1043,7 +1046,8 @@ static bool is_absent(parser *p)
 
 static bool is_new_name(parser *p, const char *at, const char *name)
 {
-	return name && (!gg_find_interned(p->g, name) || fail(p, at, "value '%.80s' is already defined", name));
+	return name &&
+	       (!gg_find_interned(p->g, name) || fail(p, at, "value '%.80s' is already defined", name));
 }
 
 static bool read_results(parser *p)
@@ -1465,6 +1469,8 @@ static bool read_model(parser *p)
 	if (accept_keyword(p, "graph") && is_next(p, '"') && !p->fresh && !(name = read_interned(p)))
 		return false;
 	p->m = gg_model_new(name);
+	p->m->weights = p->source->weights;
+	p->m->allow_outside = p->source->allow_outside;
 	p->g = p->m->main;
 	if (!read_statements(p) || p->failed)
 		return false;
@@ -1506,6 +1512,7 @@ int gg_read_text(gg_diag *d, gg_source *s, gg_model **out)
 	            .fresh = true,
 	            .arena = &arena,
 	            .folder = folder_of(s->name),
+	            .source = s,
 	            .next_id = 1};
 	int got = 0;
 	skip(&p);

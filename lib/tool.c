@@ -160,11 +160,19 @@ static bool has_symbol(const gg_graph *g, const char *sym)
 	return s.found;
 }
 
+bool gg_open(gg_tool *t, gg_source *s, const char *path)
+{
+	if (!gg_source_open(&t->d, s, path))
+		return false;
+	s->weights = t->weights;
+	s->allow_outside = t->allow_outside;
+	return true;
+}
+
 bool gg_prepare_model(gg_tool *t, gg_model *m)
 {
-	if (t->weights)
-		m->weights = t->weights;
-	m->allow_outside |= t->allow_outside;
+	m->weights = t->weights;
+	m->allow_outside = t->allow_outside;
 	if (!t->nbind)
 		return true;
 	for (size_t i = 0; i < t->nbind; i++)
@@ -226,7 +234,7 @@ int gg_each_model(gg_tool *t, gg_each *f, void *arg, bool write)
 	bool good = !write || gg_stdout_ok(t);
 	for (size_t i = 0; good && i < t->nfile; i++) {
 		gg_source s;
-		good = gg_source_open(&t->d, &s, t->file[i]);
+		good = gg_open(t, &s, t->file[i]);
 		if (!good)
 			break;
 		t->d.where = s.name;
@@ -248,7 +256,7 @@ gg_model *gg_read_one(gg_tool *t, const char *path)
 	gg_source s;
 	gg_model *m = 0, *second = 0;
 	const char *where = t->d.where;
-	if (!gg_source_open(&t->d, &s, path))
+	if (!gg_open(t, &s, path))
 		return 0;
 	t->d.where = s.name;
 	if (gg_read(&t->d, &s, &m) <= 0) {

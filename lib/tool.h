@@ -61,6 +61,8 @@ typedef bool gg_each(gg_tool *t, gg_model *m, void *arg);
 int gg_each_model(gg_tool *t, gg_each *f, void *arg, bool write);
 /* Reads one model from one operand the same way; NULL: reported. */
 gg_model *gg_read_one(gg_tool *t, const char *path);
+/* gg_source_open with --weights and --allow-outside. */
+bool gg_open(gg_tool *t, gg_source *s, const char *path);
 /* The two halves of gg_each_model, for tools that make models themselves: --weights, --bind and
  * inference; then the check, the history entry and the stream, appended to *b. */
 bool gg_prepare_model(gg_tool *t, gg_model *m);

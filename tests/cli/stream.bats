@@ -202,3 +202,40 @@ END
 	run bash -c "head -c 300 g.gg | $passes/leaky.sh"
 	[ "$status" = 3 ]
 }
+
+@test "weights in files: --weights, --allow-outside, and files that are not what they were" {
+	mkdir w other
+	printf '\0\0\200\077\0\0\0\100\0\0\100\100' >w/c.bin # 1 2 3
+	cat >f.txt <<'END'
+graph "f"
+base "w"
+input %x : f32[3]
+param %c : f32[3] = file("c.bin")
+%y = Add(%x, %c)
+output %y
+END
+	gg-opt -O0 f.txt -o f.gg
+	one() { gg-run --target=ref --fill=zeros -q --print=y "$@"; }
+	[ "$(one f.gg)" = $'0\t1\t2\t3' ]
+	mv w/c.bin other/
+	run one f.gg
+	[ "$status" = 3 ]
+	[[ $output == *"'c'"*"'c.bin'"* ]]
+	one --weights=other f.gg
+	one --weights other f.txt
+	gg-opt -O0 --weights=other f.gg >moved.gg # never opened here
+	mv other/c.bin w/
+	printf more >>w/c.bin
+	run one f.gg
+	[ "$status" = 3 ]
+	[[ $output == *"has changed"* ]]
+	: >w/c.bin
+	run one f.gg
+	[ "$status" = 3 ]
+	sed 's|c.bin|../other/c.bin|' f.txt >out.txt
+	printf '\0\0\200\077\0\0\0\100\0\0\100\100' >other/c.bin
+	run one out.txt
+	[ "$status" = 3 ]
+	[[ $output == *"outside"* ]]
+	one --allow-outside out.txt
+}

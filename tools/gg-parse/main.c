@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 	bool good = gg_stdout_ok(&p.t);
 	for (size_t i = 0; good && i < p.t.nfile; i++) {
 		gg_source s;
-		good = gg_source_open(&p.t.d, &s, p.t.file[i]);
+		good = gg_open(&p.t, &s, p.t.file[i]);
 		if (!good)
 			break;
 		p.t.d.where = s.name;

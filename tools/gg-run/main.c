@@ -577,7 +577,7 @@ static gg_model *read_model(job *j)
 	gg_model *m = NULL, *second = NULL;
 	int got;
 
-	if (!gg_source_open(d, &j->source, j->t->file[0]))
+	if (!gg_open(j->t, &j->source, j->t->file[0]))
 		return NULL;
 	d->where = j->source.name;
 	got = gg_read(d, &j->source, &m);
