@@ -107,12 +107,12 @@ static bool count_windows(gg_diag *d, const gg_node *n, gg_window *w, int i, mod
 	}
 	gg_dim before = gg_dim_add(in, w->begin[i]), room = gg_dim_add(gg_dim_sub(before, k), w->end[i]);
 	gg_dim top = gg_dim_add(room, s);
-	if (gg_dim_number(top) && top < 0) {
+	ceil = ceil && m == NOTSET; /* the standard's formula for VALID has no ceil */
+	if (gg_dim_number(room) && (ceil ? top <= 0 : room < 0)) {
 		w->out[i] = 0;
 		return in == 0 || fail("window of axis %d spans %lld, the padded input has %lld", i + 2,
 		                       (long long)k, (long long)(room + k));
 	}
-	ceil = ceil && m == NOTSET; /* the standard's formula for VALID has no ceil */
 	w->out[i] = ceil ? gg_dim_min(gg_dim_ceildiv(top, s), gg_dim_ceildiv(before, s)) : gg_dim_div(top, s);
 	return true;
 }

@@ -64,6 +64,9 @@ static const struct row {
     {X W3 "input %b : f32[7]\n%y = Conv(%x, %w, %b)\n", "bias has 7 elements, expected 8"},
     {"input %x : f32[1, 4, 2, 2]\ninput %w : f32[8, 4, 5, 5]\n%y = Conv(%x, %w)\n",
      "window of axis 2 spans 5, the padded input has 2"},
+    {"input %x : f32[1, 4, 5, 2]\n%y = MaxPool(%x) {kernel_shape=[3, 3], strides=[2, 2]}\n",
+     "window of axis 3 spans 3, the padded input has 2"},
+    {"input %x : f32[1, 4, 2, 0]\n%y = MaxPool(%x) {kernel_shape=[2, 3], strides=[2, 2]}\n", "[1,4,1,0]"},
     {"input %x : f32[1, 4, 2, 2]\ninput %w : f32[4, 1, 1, 1]\n%y = ConvTranspose(%x, %w) {pads=[2, 0, 1, "
      "0]}\n",
      "pads cut more from axis 2 than the result has"},
