@@ -10,7 +10,7 @@ if [ ! -x "$python" ]; then
 	python3 -m venv "$build/bench"
 	"$build/bench/bin/pip" install -q onnxruntime numpy
 fi
-for more in "$here"/tools.sh; do
-	[ -x "$more" ] && PATH="$build/bin:$PATH" "$more"
+"$here/tools.sh" "$build"
+PATH="$build/bin:$PATH" "$more"
 done
 PATH="$build/bin:$PATH" exec "$python" "$here/cpu.py" "$build"

@@ -10,7 +10,9 @@
 typedef struct rnn {
 	bool gru, after; /* after: linear_before_reset, the reset gate comes after the product */
 	int64_t seq, batch, in, hidden, dirs, gates;
-	dnn_op *input, *state, *candidate; /* candidate: GRU's last gate, where it is a product of its own */
+	/* By direction. candidate: GRU's last gate, where it is a product of its own. */
+	dnn_op *input[2], *state[2], *candidate[2];
+	bool packed; /* weights are constant and were packed in prepare */
 	const gg_node *n;
 	int x, w, r, b, h0, c0;
 	int out[3]; /* Y, Y_h, Y_c; -1: not wanted */
@@ -41,13 +43,31 @@ static dnn_op *product(int64_t rows, int64_t k, int64_t cols)
 static void release(gg_call *c)
 {
 	rnn *k = c->state;
-	if (!k)
-		return;
-	dnn_free(k->input);
-	dnn_free(k->state);
-	dnn_free(k->candidate);
+	for (int d = 0; k && d < 2; d++) {
+		dnn_free(k->input[d]);
+		dnn_free(k->state[d]);
+		dnn_free(k->candidate[d]);
+	}
 	free(k);
 	c->state = 0;
+}
+
+static bool pack(const gg_call *c, const rnn *k, int d)
+{
+	int64_t n = k->hidden, row = k->gates * n;
+	const float *w = cpu_in(c, k->w) + d * row * k->in, *r = cpu_in(c, k->r) + d * row * n;
+	return dnn_pack(k->input[d], w) && dnn_pack(k->state[d], r) &&
+	       (!k->candidate[d] || dnn_pack(k->candidate[d], r + 2 * n * n));
+}
+
+static bool make_products(gg_call *c, rnn *k, int d)
+{
+	bool split = k->gru && !k->after;
+	k->input[d] = product(k->seq * k->batch, k->in, k->gates * k->hidden);
+	k->state[d] = product(k->batch, k->hidden, (split ? 2 : k->gates) * k->hidden);
+	k->candidate[d] = split ? product(k->batch, k->hidden, k->hidden) : 0;
+	bool ok = k->input[d] && k->state[d] && (!split || k->candidate[d]);
+	return ok && (!k->packed || pack(c, k, d));
 }
 
 static bool prepare(gg_call *c)
@@ -71,14 +91,12 @@ static bool prepare(gg_call *c)
 	k->hidden = r->dim[2];
 	if (!k->batch || !k->hidden || !k->in || !k->seq)
 		return true;
-	bool split = k->gru && !k->after;
-	k->input = product(k->seq * k->batch, k->in, k->gates * k->hidden);
-	k->state = product(k->batch, k->hidden, (split ? 2 : k->gates) * k->hidden);
-	k->candidate = split ? product(k->batch, k->hidden, k->hidden) : 0;
-	if (!k->input || !k->state || (split && !k->candidate)) {
-		release(c);
-		return gg_node_error(c->d, GG_MACHINE, n, "oneDNN has no product for it");
-	}
+	k->packed = c->in_const[k->w] && c->in_const[k->r];
+	for (int d = 0; d < k->dirs; d++)
+		if (!make_products(c, k, d)) {
+			release(c);
+			return gg_node_error(c->d, GG_MACHINE, n, "oneDNN has no product for it");
+		}
 	return true;
 }
 
@@ -89,7 +107,8 @@ static void add_rows(int64_t n, int64_t cols, float *d, const float *b)
 		vec->acc_sum(cols, d + i * cols, b);
 }
 
-typedef struct pass {    /* one direction */
+typedef struct pass { /* one direction */
+	dnn_op *state, *candidate;
 	const float *rb; /* recurrence bias, or NULL */
 	float *gates, *part, *h, *c, *tmp;
 	void *scratch;
@@ -103,7 +122,7 @@ static bool multiply(dnn_op *o, const float *x, float *y, const pass *p)
 static bool step_lstm(const rnn *k, const pass *p, float *g)
 {
 	int64_t n = k->hidden, row = 4 * n;
-	if (!multiply(k->state, p->h, p->part, p))
+	if (!multiply(p->state, p->h, p->part, p))
 		return false;
 	for (int64_t b = 0; b < k->batch; b++) {
 		vec->acc_sum(row, g + b * row, p->part + b * row);
@@ -116,7 +135,7 @@ static bool step_lstm(const rnn *k, const pass *p, float *g)
 static bool step_gru(const rnn *k, const pass *p, float *g)
 {
 	int64_t n = k->hidden, row = 3 * n, cols = k->after ? row : 2 * n;
-	if (!multiply(k->state, p->h, p->part, p))
+	if (!multiply(p->state, p->h, p->part, p))
 		return false;
 	for (int64_t b = 0; b < k->batch; b++) {
 		float *gate = g + b * row, *part = p->part + b * cols, *reset = gate + n;
@@ -133,7 +152,7 @@ static bool step_gru(const rnn *k, const pass *p, float *g)
 		vec->mul(n, part + 2 * n, part + 2 * n, reset, 0);
 		vec->acc_sum(n, gate + 2 * n, part + 2 * n);
 	}
-	if (!k->after && !multiply(k->candidate, p->tmp, p->part, p))
+	if (!k->after && !multiply(p->candidate, p->tmp, p->part, p))
 		return false;
 	for (int64_t b = 0; b < k->batch; b++) {
 		float *gate = g + b * row;
@@ -163,11 +182,10 @@ static void load_first(gg_call *c, int slot, int64_t at, float *p, int64_t n)
 static bool run_direction(gg_call *c, rnn *k, pass *p, int64_t dir, bool reverse)
 {
 	int64_t n = k->hidden, row = k->gates * n, state = k->batch * n;
-	const float *w = cpu_in(c, k->w) + dir * row * k->in, *r = cpu_in(c, k->r) + dir * row * n;
 	const float *bias = k->b < 0 ? 0 : cpu_in(c, k->b) + dir * 2 * row;
-	if (!dnn_pack(k->input, w) || !dnn_pack(k->state, r) ||
-	    (k->candidate && !dnn_pack(k->candidate, r + 2 * n * n)) ||
-	    !multiply(k->input, cpu_in(c, k->x), p->gates, p))
+	p->state = k->state[dir];
+	p->candidate = k->candidate[dir];
+	if ((!k->packed && !pack(c, k, (int)dir)) || !multiply(k->input[dir], cpu_in(c, k->x), p->gates, p))
 		return false;
 	add_rows(k->seq * k->batch, row, p->gates, bias);
 	p->rb = bias ? bias + row : 0;
@@ -199,17 +217,18 @@ static void run_empty(gg_call *c, const rnn *k)
 static bool run(gg_call *c)
 {
 	rnn *k = c->state;
-	if (!k->input && k->batch && k->hidden && k->seq)
+	if (!k->input[0] && k->batch && k->hidden && k->seq)
 		return gg_node_error(c->d, GG_UNSUPPORTED, c->node, "input of size 0");
-	if (!k->input) {
+	if (!k->input[0]) {
 		run_empty(c, k);
 		return true;
 	}
 	const char *mode = gg_get_string(c->node, "direction");
-	size_t state = (size_t)(k->batch * k->hidden), scratch = dnn_scratch(k->input);
-	scratch = dnn_scratch(k->state) > scratch ? dnn_scratch(k->state) : scratch;
-	if (k->candidate && dnn_scratch(k->candidate) > scratch)
-		scratch = dnn_scratch(k->candidate);
+	size_t state = (size_t)(k->batch * k->hidden), scratch = 0;
+	dnn_op *all[] = {k->input[0], k->state[0], k->candidate[0]}; /* the other direction's are alike */
+	for (int i = 0; i < 3; i++)
+		if (all[i] && dnn_scratch(all[i]) > scratch)
+			scratch = dnn_scratch(all[i]);
 	size_t floats = state * (size_t)(k->gates * (k->seq + 1) + 3);
 	float *mem = gg_xaligned(floats * sizeof *mem), *own = gg_xaligned(scratch + 1);
 	pass p = {.gates = mem, .scratch = own};
