@@ -60,7 +60,8 @@ static bool coefficients(gg_pass_run *p, gg_node *bn, gg_node *n, gg_tensor *sca
 		return false;
 	int64_t c = gg_count(&s), nbias = bias.dtype ? gg_count(&bias) : 0;
 	double eps = gg_get_float(bn, "epsilon");
-	if (nbias && nbias != c && nbias != 1) {
+	bool per_channel = nbias == c && bias.shape.rank && bias.shape.dim[bias.shape.rank - 1] == c;
+	if (nbias && nbias != 1 && !per_channel) { /* as many numbers may also be one a row */
 		*why = "the Gemm's bias is not one number a channel";
 		return true;
 	}
