@@ -36,7 +36,7 @@ void gg_args_start(gg_tool *t, int argc, char **argv)
 	t->argv = argv;
 	t->at = 1;
 	t->d.tool = t->name;
-	t->color = -1;
+	t->color = t->color_out = -1;
 	/* A parent may have it ignored; a tool whose reader has gone dies of it, quietly. */
 	signal(SIGPIPE, SIG_DFL);
 }
@@ -119,15 +119,20 @@ static _Noreturn void version(gg_tool *t)
 	say(t, &b);
 }
 
-static void set_color(gg_tool *t, const char *when)
+static bool can_color(int fd)
 {
 	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+	return isatty(fd) && !(no && *no) && term && strcmp(term, "dumb");
+}
+
+static void set_color(gg_tool *t, const char *when)
+{
 	if (!strcmp(when, "always"))
-		t->color = 1;
+		t->color = t->color_out = 1;
 	else if (!strcmp(when, "never"))
-		t->color = 0;
+		t->color = t->color_out = 0;
 	else if (!strcmp(when, "auto"))
-		t->color = isatty(2) && !(no && *no) && term && strcmp(term, "dumb");
+		t->color = t->color_out = -1; /* when -o is known */
 	else
 		gg_usage(t, "--color takes auto, always or never, not '%s'", when);
 }
@@ -138,7 +143,7 @@ static void add_binding(gg_tool *t, const char *text)
 	gg_binding b = {0};
 	if (!eq || eq == text || !gg_parse_int(eq + 1, &b.value) || b.value < 0)
 		gg_usage(t, "--bind takes SYM=N with N >= 0, not '%s'", text);
-	b.sym = gg_intern_n(text, (size_t)(eq - text));
+	b.sym = gg_intern(gg_unquote(&kept, gg_strndup(&kept, text, (size_t)(eq - text))));
 	for (size_t i = 0; i < t->nbind; i++)
 		if (t->bind[i].sym == b.sym && t->bind[i].value != b.value)
 			gg_usage(t, "symbol '%s' is bound twice", b.sym);
@@ -264,8 +269,10 @@ static void operand(gg_tool *t, const char *word)
 
 static int end_of_args(gg_tool *t)
 {
-	if (t->color < 0)
-		set_color(t, "auto");
+	if (t->color < 0) {
+		t->color = can_color(2);
+		t->color_out = !t->output && can_color(1);
+	}
 	if (!t->nfile)
 		KEEP(t->file, t->nfile, t->cap_file, "-");
 	return 0;

@@ -23,7 +23,8 @@ static bool read_pipe(gg_diag *d, gg_source *s, int fd)
 			continue;
 		if (n < 0) {
 			gg_buf_fini(&b);
-			return gg_error(d, GG_MACHINE, "cannot read '%s': %s", s->name, strerror(errno));
+			return gg_error(d, errno == EISDIR ? GG_MALFORMED : GG_MACHINE,
+			                "cannot read '%s': %s", s->name, strerror(errno));
 		}
 		if (!n)
 			break;

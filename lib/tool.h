@@ -31,6 +31,7 @@ typedef struct gg_tool {
 	bool allow_outside;
 	bool unrecorded;       /* what was done is no step of the graph's history */
 	int color;             /* 0 never, 1 always; already decided for stderr */
+	int color_out;         /* the same for the output */
 	gg_binding *bind;
 	size_t nbind, cap_bind;
 	const char **file;     /* operands; never empty after gg_args_end: "-" */

@@ -45,6 +45,46 @@ EOF
 	grep -q '^bound ' m
 }
 
+@test "--memory of a built graph is the plan that gg-build made" {
+	gg-select --target=ref g.gg | gg-build >built
+	gg-build --no-reuse built | gg-dump --memory >apart
+	gg-dump --memory built >m
+	[ "$(sed -n 's/^arena *//p' m)" = '128 bytes' ]
+	[ "$(sed -n 's/^arena *//p' apart)" = '192 bytes' ]
+	grep -q '^bound *128 bytes .* 1.500 of it' apart
+	cat >if.gg <<-'EOF'
+		input %c : bool[]
+		input %x : f32[2]
+		%y = If(%c; %x) {then_branch=graph(%a : f32[2]) {
+		  %t = Relu(%a)
+		  %u = Sigmoid(%t)
+		  output %u
+		}, else_branch=graph(%a : f32[2]) {
+		  output %a
+		}}
+		output %y
+	EOF
+	gg-select --target=ref if.gg | gg-build --no-reuse | gg-dump --memory >m
+	grep -A1 '^body then_branch' m | grep -q '^arena  *128 bytes'
+	grep -A1 '^body else_branch' m | grep -q '^arena  *0 bytes'
+}
+
+@test "colour is for a terminal, on the output where the diff goes" {
+	sed s/Sigmoid/Tanh/ g.gg >h.gg
+	gg-dump --color=always --diff g.gg h.gg | grep -q $'\033'
+	script -qec "TERM=xterm gg-dump --diff g.gg h.gg" /dev/null | grep -q $'\033'
+	script -qec "TERM=xterm gg-dump --diff g.gg h.gg | cat >plain" /dev/null >/dev/null
+	[ -s plain ]
+	! grep -q $'\033' plain
+}
+
+@test "a format does not go with what is no graph" {
+	for o in --stats --memory '--diff g.gg'; do
+		run gg-dump --format=json $o g.gg
+		[ "$status" = 2 ]
+	done
+}
+
 @test "--extract cuts a part out" {
 	gg-dump --extract=h..r g.gg >e
 	[ "$(grep -c '^input' e)" = 1 ]

@@ -153,3 +153,20 @@ refused() {
 	gg-dump resnet50.gg | grep -q '^%output = .* : f32\[N,1000\]'
 	gg-dump bert_base.gg | grep -q '^%last_hidden_state = .* : f32\[N,128,768\]'
 }
+
+@test "--bind: a symbol that is no plain word, as the text writes it or bare" {
+	printf "input %%x : f32['batch size',3]\n%%y = Relu(%%x)\noutput %%y\n" >sym.gg
+	gg-dump --bind "'batch size'=4" sym.gg | grep -q '^input %x : f32\[4,3\]'
+	gg-dump --bind 'batch size=4' sym.gg | grep -q '^input %x : f32\[4,3\]'
+	run gg-dump --bind a=1 --bind a=2 sym.gg
+	[ "$status" -eq 2 ]
+}
+
+@test "a folder is no graph: exit 3, as for a file that is not there" {
+	mkdir d
+	for f in d none.gg; do
+		run gg-dump $f
+		[ "$status" -eq 3 ]
+		[[ "$output" == "gg-dump: cannot read '$f': "* ]]
+	done
+}

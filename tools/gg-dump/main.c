@@ -31,7 +31,7 @@ static struct {
 	bool stats, memory, diff;
 	int64_t elide;
 	gg_buf out;
-} opt = {.format = "text", .elide = -1};
+} opt = {.elide = -1};
 
 static bool dump_text(gg_diag *d, gg_buf *b, gg_model *m)
 {
@@ -43,7 +43,7 @@ static const struct {
 	bool (*dump)(gg_diag *d, gg_buf *b, gg_model *m);
 } formats[] = {
     {"text", dump_text},  {"json", gg_write_json}, {"dot", gg_dump_dot},
-    {"csv", gg_dump_csv},   {"onnx", gg_write_onnx},
+    {"csv", gg_dump_csv}, {"onnx", gg_write_onnx},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 
@@ -78,7 +78,7 @@ static int diff(void)
 			return tool.d.status;
 		gg_model_free(m);
 	}
-	bool differ = gg_diff_text(&opt.out, text[0].p, text[1].p, tool.color);
+	bool differ = gg_diff_text(&opt.out, text[0].p, text[1].p, tool.color_out);
 	gg_buf_fini(&text[0]);
 	gg_buf_fini(&text[1]);
 	return !gg_emit(&tool, &opt.out) ? tool.d.status : differ ? GG_DIFFERENT : GG_OK;
@@ -117,6 +117,10 @@ int main(int argc, char **argv)
 	gg_args_start(&tool, argc, argv);
 	for (int id; (id = gg_args_next(&tool));)
 		take_option(id, tool.value);
+	if ((opt.stats || opt.memory || opt.diff) && opt.format)
+		gg_usage(&tool, "--format is of a graph: it does not go with --stats, --memory or --diff");
+	if (!opt.format)
+		opt.format = "text";
 	if (opt.diff)
 		return diff();
 	if (!strcmp(opt.format, "onnx") && !gg_stdout_ok(&tool))

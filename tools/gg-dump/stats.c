@@ -210,11 +210,44 @@ static void memory_graph(gg_buf *b, const gg_graph *g, const gg_plan *p)
 	}
 }
 
-static bool plan_graph(gg_diag *d, gg_buf *b, gg_graph *g)
+typedef struct place {
+	gg_value *v, *alias;
+	int64_t off, len;
+} place;
+
+/* The places that gg-build gave stay; only the bound is computed, which is the same for every plan. */
+static bool plan_of_built(gg_diag *d, gg_graph *g, gg_plan *p)
+{
+	place *had = 0;
+	size_t n = 0, cap = 0;
+	for (const gg_node *k = g->first; k; k = k->next)
+		for (int i = 0; i < k->nout; i++)
+			if (k->out[i])
+				GG_PUSH(had, n, cap,
+				        ((place){k->out[i], k->out[i]->alias, k->out[i]->mem_off,
+				                 k->out[i]->mem_len}));
+	bool good = gg_plan_for_target(d, g, false, p);
+	p->arena = 0;
+	p->planned = p->aliased = 0;
+	for (place *x = had; x < had + n; x++) {
+		int64_t end = x->off < 0 ? 0 : x->off + x->len;
+		x->v->alias = x->alias;
+		x->v->mem_off = x->off;
+		x->v->mem_len = x->len;
+		p->aliased += x->alias != 0;
+		p->planned += !x->alias && x->off >= 0;
+		p->arena = end > p->arena ? end : p->arena;
+	}
+	p->arena += (GG_ALIGN - p->arena % GG_ALIGN) % GG_ALIGN;
+	free(had);
+	return good;
+}
+
+static bool plan_graph(gg_diag *d, gg_buf *b, gg_graph *g, bool built)
 {
 	gg_plan p = {0};
 	gg_graph *body;
-	if (!gg_plan_for_target(d, g, false, &p))
+	if (built ? !plan_of_built(d, g, &p) : !gg_plan_for_target(d, g, false, &p))
 		return false;
 	memory_graph(b, g, &p);
 	for (gg_node *n = g->first; n; n = n->next) {
@@ -223,11 +256,14 @@ static bool plan_graph(gg_diag *d, gg_buf *b, gg_graph *g)
 			if (n->attr[i].type != GG_ATTR_GRAPH || !(body = gg_body(n, k++)))
 				continue;
 			gg_buf_printf(b, "\nbody %s of '%s'\n", n->attr[i].name, gg_node_name(n));
-			if (!plan_graph(d, b, body))
+			if (!plan_graph(d, b, body, built))
 				return false;
 		}
 	}
 	return true;
 }
 
-bool gg_dump_memory(gg_diag *d, gg_buf *b, gg_model *m) { return plan_graph(d, b, m->main); }
+bool gg_dump_memory(gg_diag *d, gg_buf *b, gg_model *m)
+{
+	return plan_graph(d, b, m->main, m->stage && !strcmp(m->stage, "build"));
+}
