@@ -8,6 +8,7 @@
 #include "op.h"
 #include "stream.h"
 #include "target.h"
+#include "tool.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -320,14 +321,8 @@ static bool finish(selection *s)
 		if (!s->list[i]->used)
 			return gg_error(s->d, GG_MALFORMED, "%s: line %d: the graph has no such node",
 			                s->o->load_choices, s->list[i]->line);
-	FILE *f;
-	if (!s->o->save_choices)
-		return true;
-	if (!(f = fopen(s->o->save_choices, "w")))
-		return gg_error(s->d, GG_MACHINE, "%s: %m", s->o->save_choices);
-	bool ok = !s->saved.len || fwrite(s->saved.p, 1, s->saved.len, f) == s->saved.len;
-	ok = !fclose(f) && ok;
-	return ok || gg_error(s->d, GG_MACHINE, "%s: %m", s->o->save_choices);
+	return !s->o->save_choices ||
+	       gg_write_file(s->d, s->o->save_choices, s->saved.len ? s->saved.p : "", s->saved.len);
 }
 
 bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)

@@ -222,6 +222,12 @@ refused() {
 	gg-run -q --target=ref --fill=ones --check-finite f.gg
 }
 
+@test "options that have no effect alone are usage errors" {
+	refused 2 "gg-run: --batch and --shuffle go with --data (see gg-run --help)" gg-run --batch=2 m.gg
+	refused 2 "gg-run: --json is of times: it goes with --repeat or --duration (see gg-run --help)" gg-run --json m.gg
+	refused 2 "gg-run: --target takes ref or cpu, not 'cuda' (see gg-run --help)" gg-run --target=cuda m.gg
+}
+
 @test "--repeat puts the state back, --json is one object" {
 	gg-run -q --fill=ones --repeat 5 --warmup 2 --json state.gg >t.json
 	/usr/bin/python3 -c 'import json; t = json.load(open("t.json")); assert t["runs"] == 5 and t["min"] <= t["p50"] <= t["p99"] <= t["max"]'

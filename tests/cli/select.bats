@@ -122,4 +122,8 @@ setup() {
 	run gg-select --save-choices=/none/x -o out m.gg
 	[ "$status" -eq 5 ]
 	[ ! -e out ]
+	[ "$output" = "gg-select: cannot write '/none/x': No such file or directory" ]
+	run gg-select --save-choices=/dev/full -o out m.gg
+	[ "$status" -eq 5 ]
+	[ ! -e out ]
 }

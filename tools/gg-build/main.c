@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 {
 	static gg_tool t = {
 	    .name = "gg-build",
-	    .summary = "Turns a selected graph into a plan that gg-run runs.",
+	    .summary = "turn a selected graph into a plan that gg-run runs",
 	    .operands = "[FILE]...",
 	    .options = options,
 	    .examples = "  gg-parse m.onnx | gg-opt | gg-select --target=cpu | gg-build -o m.plan\n"

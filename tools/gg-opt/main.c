@@ -44,7 +44,7 @@ enum {
 static const gg_option options[] = {
     {PASS, "pass", 0, "NAMES", "run these passes: a,b or adam:lr=0.01,addn"},
     {PIPELINE, "pipeline", 0, "NAMES", "run these pipelines"},
-    {LEVEL, 0, 'O', "0", "-O0: run nothing"},
+    {LEVEL, 0, 'O', "0", "run nothing"},
     {SKIP, "skip", 0, "NAMES", "leave these passes out"},
     {LOAD, "load", 0, "FILE", "load passes from a plugin"},
     {LIST, "list", 0, 0, "list the passes and their pipelines"},

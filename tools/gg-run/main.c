@@ -132,7 +132,7 @@ static void add(pairs *l, pair p)
 static const char *take_target(gg_tool *t)
 {
 	if (!gg_target_find(t->value))
-		gg_usage(t, "unknown target '%s'", t->value);
+		gg_usage(t, "--target takes ref or cpu, not '%s'", t->value);
 	return t->value;
 }
 
@@ -601,7 +601,7 @@ int main(int argc, char **argv)
 	static gg_tool t = {
 	    .name = "gg-run",
 	    .summary =
-	        "Runs a graph. One that is not yet selected or built goes through gg-select and gg-build.",
+	        "run a graph; one that is not yet selected or built goes through gg-select and gg-build",
 	    .operands = "[FILE]",
 	    .options = options,
 	    .examples =
@@ -621,6 +621,10 @@ int main(int argc, char **argv)
 		list_devices(&j);
 		return gg_finish(&t);
 	}
+	if (j.json && !j.timed)
+		gg_usage(&t, "--json is of times: it goes with --repeat or --duration");
+	if ((j.batch || j.shuffle >= 0) && !j.data.n)
+		gg_usage(&t, "--batch and --shuffle go with --data");
 	if (t.nfile > 1)
 		gg_usage(&t, "one graph is wanted, not %zu", t.nfile);
 	j.m = read_model(&j);

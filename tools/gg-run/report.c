@@ -147,8 +147,8 @@ void timing(const job *j, gg_buf *b, double *seconds, size_t n)
 		    b, "{\"runs\":%zu,\"warmup\":%lld,\"unit\":\"s\",\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g",
 		    n, (long long)j->warmup, sum / (double)n, seconds[0], seconds[n - 1]);
 	else
-		gg_buf_printf(b, "%zu runs: mean %.6g ms, min %.6g ms, max %.6g ms", n, sum / (double)n * 1e3,
-		              seconds[0] * 1e3, seconds[n - 1] * 1e3);
+		gg_buf_printf(b, "%zu run%s: mean %.6g ms, min %.6g ms, max %.6g ms", n, n == 1 ? "" : "s",
+		              sum / (double)n * 1e3, seconds[0] * 1e3, seconds[n - 1] * 1e3);
 	for (size_t i = 0; i < sizeof at / sizeof *at; i++)
 		if (j->json)
 			gg_buf_printf(b, ",\"p%g\":%.9g", at[i], percentile(seconds, n, at[i]));
