@@ -15,8 +15,9 @@ static int depth;
 	X(AttributeProto) \
 	X(NodeProto) \
 	X(DimensionProto) \
-	X(ShapeProto) X(TensorTypeProto) X(TypeProto) X(ValueInfoProto) X(GraphProto) X(OperatorSetIdProto) \
-	    X(FunctionProto) X(ModelProto)
+	X(ShapeProto) \
+	X(TensorTypeProto) \
+	X(TypeProto) X(ValueInfoProto) X(GraphProto) X(OperatorSetIdProto) X(FunctionProto) X(ModelProto)
 
 static size_t message_size(const pb_msgdesc_t *desc)
 {
@@ -39,7 +40,13 @@ static struct onnx_list *list_of(const pb_field_t *field)
 /* Room for one more element of a repeated field, or the place of a single one. */
 static void *append(struct onnx_list *l, size_t size)
 {
-	l->v = gg_grow_in(arena, l->v, l->n, &l->cap, size);
+	if (l->n == l->cap) { /* most lists have one or two elements */
+		l->cap = l->cap ? l->cap * 4 : 2;
+		void *v = gg_alloc_n(arena, l->cap, size);
+		if (l->n)
+			memcpy(v, l->v, l->n * size);
+		l->v = v;
+	}
 	void *at = (char *)l->v + size * l->n++;
 	return memset(at, 0, size);
 }

@@ -19,6 +19,7 @@ typedef struct importer {
 	gg_model *m;
 	gg_map functions;
 	gg_map frees;   /* onnx_GraphProto -> names */
+	bool made_up;   /* a value has a name that is not the file's */
 	gg_map symbols; /* dims that inputs declare: they are bound when the graph runs */
 } importer;
 
@@ -146,9 +147,9 @@ static bool bind(importer *im, scope *s, const char *name, gg_value *v)
 }
 
 /* A name of the file goes before one that was made up for a value in the same graph. */
-static const char *claim(gg_graph *g, const char *name)
+static const char *claim(importer *im, gg_graph *g, const char *name)
 {
-	gg_value *v = gg_find_value(g, name);
+	gg_value *v = im->made_up ? gg_find_value(g, name) : NULL;
 	if (v)
 		gg_rename(v, gg_fresh_name(g, name));
 	return name;
@@ -159,7 +160,7 @@ static const char *new_name(importer *im, const scope *s, const char *name)
 {
 	const char *given = gg_map_get(&s->rename, key(name));
 	if (given || !*s->f->prefix)
-		return claim(s->g, given ? given : name);
+		return claim(im, s->g, given ? given : name);
 	return gg_fresh_name(s->g, gg_printf(&im->a, "%s%s", s->f->prefix, name));
 }
 
@@ -244,8 +245,38 @@ static bool visit(order *o, size_t root)
 	return true;
 }
 
+/* Files are in order as a rule. Names that are yet to be made bear a mark. */
+static bool is_sorted(importer *im, const struct onnx_list *nodes)
+{
+	enum { AHEAD = 1 };
+	const char *nothing = gg_intern("");
+	bool good = true;
+	EACH (onnx_NodeProto, n, nodes)
+		EACH (const char *, name, n->output)
+			*gg_intern_mark(*name) = AHEAD;
+	EACH (onnx_NodeProto, n, nodes) {
+		*gg_intern_mark(nothing) = 0; /* an output that is left out */
+		EACH (const char *, name, n->input)
+			good &= *gg_intern_mark(*name) != AHEAD;
+		EACH (onnx_AttributeProto, a, n->attribute) {
+			const names *inner = a->g ? free_names(im, a->g) : NULL;
+			for (size_t i = 0; inner && i < inner->n; i++)
+				good &= *gg_intern_mark(inner->v[i]) != AHEAD;
+		}
+		EACH (const char *, name, n->output)
+			*gg_intern_mark(*name) = 0;
+	}
+	return good;
+}
+
 static bool sort(importer *im, const scope *s, const struct onnx_list *nodes, const onnx_NodeProto **out)
 {
+	size_t k = 0;
+	if (is_sorted(im, nodes)) {
+		EACH (onnx_NodeProto, n, nodes)
+			out[k++] = n;
+		return true;
+	}
 	order o = {.im = im, .s = s, .node = nodes->v, .n = nodes->n, .out = out};
 	bool good = true;
 	o.state = gg_xcalloc(o.n + 1, 1);
@@ -710,6 +741,7 @@ static bool capture(importer *im, const onnx_NodeProto *n, gg_node *owner, body 
 			continue;
 		if (v != &absent)
 			gg_add_capture(owner, v);
+		im->made_up = true;
 		for (int j = k; j < nbody; j++)
 			if (b[j].from == b[k].from && reads(free_names(im, b[j].x), name) &&
 			    !lookup(&b[j].s, name))
@@ -867,8 +899,10 @@ static bool add_op(importer *im, scope *s, const onnx_NodeProto *n, const argume
 	for (int i = 0; i < narg; i++)
 		if (attr_type(arg[i].a) != GRAPH && !to_attr(im, s, n, &arg[i], &x.attr[x.nattr++]))
 			return false;
+	uint32_t before = im->m->next_id;
 	if (im->d->errors || !onnx_check_opset(&x) || !onnx_lift(&x))
 		return false;
+	im->made_up |= im->m->next_id != before;
 	gg_node *made = onnx_emit(&x);
 	return made && make_bodies(im, n, made, arg, narg) && gg_infer_node(im->d, made) &&
 	       bind_outputs(im, s, n, made);
@@ -912,7 +946,7 @@ static gg_value *named(importer *im, scope *s, const onnx_NodeProto *n, gg_value
 	set_names(im, s, n, &x);
 	x.out = &name;
 	x.nout = 1;
-	claim(s->g, name);
+	claim(im, s->g, name);
 	gg_node *made = onnx_emit(&x);
 	return made && gg_infer_node(im->d, made) ? made->out[0] : NULL;
 }
@@ -952,6 +986,7 @@ static bool call(importer *im, scope *s, const onnx_NodeProto *n, const onnx_Fun
 		                 text(fn->name));
 	if (!check_opsets(im, f.opsets) || !read_inputs(im, s, n, &actual, &nin))
 		return false;
+	im->made_up = true;
 	f.prefix = gg_printf(&im->a, "%s/", node_name(im, s, n));
 	call_arguments(im, fn, &inner, arg, narg, &f);
 	EACH (const char *, name, in) {
