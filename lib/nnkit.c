@@ -174,8 +174,8 @@ static double end_max(const gg_pool *p, bool include_pad) { return p->acc; }
 static void step_sum(gg_pool *p, double x, int64_t at) { p->acc += x; }
 static double end_average(const gg_pool *p, bool include_pad)
 {
-	int64_t n = include_pad ? p->in_pads : p->taps;
-	return n ? p->acc / (double)n : 0;
+	double n = include_pad ? p->in_pads : (double)p->taps;
+	return n > 0 ? p->acc / n : 0;
 }
 
 static void step_lp(gg_pool *p, double x, int64_t at)
@@ -191,9 +191,12 @@ const gg_pool_op gg_pool_max = {-INFINITY, step_max, end_max};
 const gg_pool_op gg_pool_average = {0, step_sum, end_average};
 const gg_pool_op gg_pool_lp = {0, step_lp, end_lp};
 
-static gg_pool start_pool(const gg_node *n, const gg_pool_op *op)
+/* An empty window's maximum is the least value of the dtype. */
+static gg_pool start_pool(const gg_eval *e, const gg_pool_op *op)
 {
-	return (gg_pool){.p = op == &gg_pool_lp ? gg_get_int(n, "p") : 0, .acc = op->start, .at = -1};
+	gg_dtype t = e->in[0].dtype;
+	double least = t == GG_U8 ? 0 : t == GG_I8 ? -128 : op->start;
+	return (gg_pool){.p = op == &gg_pool_lp ? gg_get_int(e->n, "p") : 0, .acc = least, .at = -1};
 }
 
 bool gg_infer_pool(gg_infer *f)
@@ -212,12 +215,13 @@ static void pool_window(const gg_window *w, const int64_t *o, const double *plan
 {
 	int64_t from[GG_MAX_RANK], j[GG_MAX_RANK] = {0}, to;
 	gg_shape taps = {.rank = w->nd};
-	p->in_pads = p->taps = 1;
+	p->in_pads = 1;
+	p->taps = 1;
 	for (int i = 0; i < w->nd; i++) {
 		gg_window_taps(w, i, o[i], &from[i], &to);
 		int64_t left = w->in[i] + w->end[i] - (o[i] * w->stride[i] - w->begin[i]);
 		int64_t padded = left <= 0 ? 0 : (left + w->dilation[i] - 1) / w->dilation[i];
-		p->in_pads *= padded < w->kernel[i] ? padded : w->kernel[i];
+		p->in_pads *= (double)(padded < w->kernel[i] ? padded : w->kernel[i]);
 		p->taps *= taps.dim[i] = to - from[i];
 	}
 	if (!p->taps)
@@ -261,7 +265,7 @@ bool gg_eval_pool(gg_eval *e, const gg_pool_op *op)
 	for (int64_t c = 0; c < planes; c++) {
 		int64_t o[GG_MAX_RANK] = {0};
 		do {
-			gg_pool p = start_pool(e->n, op);
+			gg_pool p = start_pool(e, op);
 			pool_window(&w, o, x + c * size, op, &p);
 			gg_set_f64(y, at, op->end(&p, include_pad));
 			if (gg_wanted(e, 1))
@@ -290,7 +294,7 @@ bool gg_eval_global_pool(gg_eval *e, const gg_pool_op *op)
 	int64_t planes = s->dim[0] * s->dim[1], size = gg_span(s, 2, s->rank);
 	double *x = gg_doubles(&e->in[0]);
 	for (int64_t c = 0; c < planes; c++) {
-		gg_pool p = start_pool(e->n, op);
+		gg_pool p = start_pool(e, op);
 		for (int64_t i = 0; i < size; i++)
 			op->step(&p, x[c * size + i], i);
 		p.taps = size;

@@ -26,11 +26,11 @@ bool gg_eval_conv(gg_eval *e, int bias);
 
 /* Pools: each window folded in the order of its taps. */
 typedef struct gg_pool {
-	int64_t p;       /* attribute p, for Lp */
-	double acc;      /* set by start */
-	int64_t at;      /* where in the plane the result came from, -1: nowhere */
-	int64_t taps;    /* inside the input */
-	int64_t in_pads; /* inside the padded input */
+	int64_t p;      /* attribute p, for Lp */
+	double acc;     /* set by start */
+	int64_t at;     /* where in the plane the result came from, -1: nowhere */
+	int64_t taps;   /* inside the input */
+	double in_pads; /* inside the padded input: may be more than an int64_t holds */
 } gg_pool;
 typedef struct gg_pool_op {
 	double start;

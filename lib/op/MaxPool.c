@@ -12,7 +12,7 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-/* A window with nothing in it has the least value of its dtype. NaN wins. */
+/* NaN wins. */
 static bool eval(gg_eval *e) { return gg_eval_pool(e, &gg_pool_max); }
 
 #define TYPES (GG_FLOATS | GG_DT(GG_I8) | GG_DT(GG_U8))
