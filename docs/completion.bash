@@ -9,6 +9,8 @@ _gg() {
 		COMPREPLY=($(compgen -W "$("$tool" --list 2>/dev/null | cut -d' ' -f1)" -- "$cur")) ;;
 	--pipeline) COMPREPLY=($(compgen -W 'common inference optimize hardware final' -- "$cur")) ;;
 	--target) COMPREPLY=($(compgen -W 'ref cpu' -- "$cur")) ;;
+	--format) COMPREPLY=($(compgen -W 'text json dot csv onnx' -- "$cur")) ;;
+	--precision) COMPREPLY=($(compgen -W 'strict tf32 f16 bf16' -- "$cur")) ;;
 	--layout) COMPREPLY=($(compgen -W 'keep auto nchw nhwc' -- "$cur")) ;;
 	--color) COMPREPLY=($(compgen -W 'auto always never' -- "$cur")) ;;
 	--fill) COMPREPLY=($(compgen -W 'normal ones zeros range' -- "$cur")) ;;

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A pass in another language: removes Identity nodes from the graphs on stdin.
 
     gg-parse model.onnx | examples/passes/no_identity.py | gg-run
