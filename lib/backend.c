@@ -3,9 +3,12 @@
 #include "tool.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int gg_threads(void)
 {
@@ -18,6 +21,24 @@ int gg_threads(void)
 	if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
 		return CPU_COUNT(&set);
 	return 1;
+}
+
+static void no_memory(void)
+{
+	fprintf(stderr, "%s: out of memory in a backend\n", program_invocation_short_name);
+	_exit(GG_MACHINE);
+}
+
+/* C++ libraries throw when memory runs out, which would end in an abort: their handler is ours. */
+static void set_new_handler(void)
+{
+	void (*(*set)(void (*)(void)))(void) = NULL;
+	void *lib = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL), *sym;
+
+	if (lib && (sym = dlsym(lib, "_ZSt15set_new_handlerPFvvE"))) {
+		memcpy(&set, &sym, sizeof set);
+		set(no_memory);
+	}
 }
 
 static const gg_backend *query(gg_diag *d, const char *path, void *so)
@@ -57,6 +78,7 @@ const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
 	if (b)
 		return b;
 	path = gg_printf(&a, "%s/lib/gg-%s.so", gg_prefix(), name);
+	set_new_handler();
 	if (!(so = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
 		gg_error(d, GG_MACHINE, "cannot load the backend '%s': %s", name, dlerror());
 	else if ((b = query(d, path, so)) && b->open && !b->open(d, threads > 0 ? threads : gg_threads()))

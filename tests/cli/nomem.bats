@@ -59,3 +59,7 @@ all_fail() {
 @test "gg-dump, no memory" { all_fail gg-dump b.gg; }
 
 @test "gg-dump as JSON, no memory" { all_fail gg-dump --format=json b.gg; }
+
+@test "gg-run, no memory" { all_fail gg-run -q --fill=ones b.gg; }
+
+@test "gg-run compared with ref, no memory" { all_fail gg-run -q --target=ref --steps=2 --check-finite --compare=ref g.gg; }

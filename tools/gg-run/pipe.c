@@ -63,10 +63,10 @@ static bool run_tool(gg_diag *d, const char *tool, char *const *argv, int in, in
 	pid_t pid;
 	int why;
 
-	posix_spawn_file_actions_init(&acts);
-	posix_spawn_file_actions_adddup2(&acts, in, 0);
-	posix_spawn_file_actions_adddup2(&acts, out, 1);
-	why = posix_spawn(&pid, path, &acts, NULL, argv, environ);
+	why = posix_spawn_file_actions_init(&acts);
+	why = why ? why : posix_spawn_file_actions_adddup2(&acts, in, 0);
+	why = why ? why : posix_spawn_file_actions_adddup2(&acts, out, 1);
+	why = why ? why : posix_spawn(&pid, path, &acts, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&acts);
 	if (why)
 		gg_error(d, GG_MACHINE, "cannot run '%s': %s", path, strerror(why));
