@@ -53,21 +53,31 @@ void gg_usage(gg_tool *t, const char *fmt, ...)
 	exit(GG_USAGE);
 }
 
-static void help_rows(gg_buf *b, const gg_option *o)
+static bool has_option(const gg_option *o, const char *name)
+{
+	for (; o && o->id; o++)
+		if (o->name && !strcmp(o->name, name))
+			return true;
+	return false;
+}
+
+/* A long name that the tool has taken for itself (gg-run's --output) leaves the letter alone. */
+static void help_rows(gg_buf *b, const gg_option *o, const gg_option *taken)
 {
 	for (; o->id; o++) {
+		bool mine = o->name && !has_option(taken, o->name);
 		gg_buf left = {0};
 		if (o->letter)
 			gg_buf_printf(&left, "-%c", o->letter);
 		else
 			gg_buf_str(&left, "  ");
-		if (o->name) {
+		if (mine) {
 			gg_buf_printf(&left, "%s --%s", o->letter ? "," : " ", o->name);
 			if (o->arg)
 				gg_buf_printf(&left, *o->arg == '[' ? "[=%s" : "=%s",
 				              o->arg + (*o->arg == '['));
 		} else if (o->arg) {
-			gg_buf_str(&left, o->arg);
+			gg_buf_printf(&left, o->name ? " %s" : "%s", o->arg);
 		}
 		gg_buf_printf(b, left.len < 27 ? "  %-27s %s\n" : "  %s\n                              %s\n",
 		              left.p, o->help);
@@ -97,8 +107,8 @@ static _Noreturn void help(gg_tool *t)
 	gg_buf_printf(&b, "usage: %s [OPTION]...%s%s\n%s\n\noptions:\n", t->name, t->operands ? " " : "",
 	              t->operands ? t->operands : "", t->summary ? t->summary : "");
 	if (t->options)
-		help_rows(&b, t->options);
-	help_rows(&b, common);
+		help_rows(&b, t->options, NULL);
+	help_rows(&b, common, t->options);
 	if (t->examples)
 		gg_buf_printf(&b, "\nexamples:\n%s", t->examples);
 	if (b.p[b.len - 1] != '\n')
