@@ -203,6 +203,13 @@ static void load_plugin(const char *path)
 }
 
 /* ---- what is told ----------------------------------------------------------------------- */
+static int say(gg_buf *b)
+{
+	bool good = gg_emit(&tool, b);
+	gg_buf_fini(b);
+	return good ? GG_OK : (int)tool.d.status;
+}
+
 static int list_passes(void)
 {
 	gg_buf b = {0};
@@ -220,7 +227,7 @@ static int list_passes(void)
 			              *p->pipeline ? p->pipeline : "in no pipeline");
 	}
 	gg_buf_str(&b, opt.json ? "\n]\n" : "");
-	return gg_emit(&tool, &b) ? GG_OK : tool.d.status;
+	return say(&b);
 }
 
 static int explain(void)
@@ -232,7 +239,7 @@ static int explain(void)
 	              p->exact ? "bit for bit equal" : "equal within rounding");
 	if (p->options)
 		gg_buf_printf(&b, "options: %s\n", p->options);
-	return gg_emit(&tool, &b) ? GG_OK : tool.d.status;
+	return say(&b);
 }
 
 static int print_pipeline(void)
@@ -246,7 +253,7 @@ static int print_pipeline(void)
 	}
 	if (!b.p)
 		gg_buf_str(&b, "");
-	return gg_emit(&tool, &b) ? GG_OK : tool.d.status;
+	return say(&b);
 }
 
 static void text_of(gg_model *m, gg_buf *b)
