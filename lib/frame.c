@@ -85,7 +85,8 @@ static bool can_know(const gg_frame *f, const gg_node *n, const gg_info *out)
 	bool shape = is_shape_op(n->op), from_shape = shape, integers = true;
 	int64_t count = 0;
 
-	if ((n->op->flags & (GG_RANDOM | GG_EFFECT | GG_DATA_SHAPE | GG_NOFOLD)) || n->ncap || gg_body(n, 0))
+	if ((n->op->flags & (GG_RANDOM | GG_EFFECT | GG_DATA_SHAPE | GG_NOFOLD)) || n->ncap ||
+	    gg_body(n, 0) || !n->op->eval)
 		return false;
 	for (int i = 0; i < n->nin && !shape; i++) {
 		uint32_t s = gg_slot(f->scope->x, n->in[i].value);
