@@ -112,7 +112,7 @@ static void remove_dead(gg_node *n)
 			bool again = false;
 			for (int k = 0; k < i; k++)
 				again |= in[k] && in[k]->producer == p;
-			if (p && !again && unused(p) && !(p->op->flags & GG_EFFECT) && !p->nfollow)
+			if (p && !again && unused(p) && !(gg_node_flags(p) & GG_EFFECT) && !p->nfollow)
 				GG_PUSH(todo, ntodo, cap, p);
 		}
 		free(in);

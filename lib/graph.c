@@ -190,12 +190,41 @@ bool gg_can_replace(const gg_value *from, const gg_value *to)
 void gg_replace_value(gg_value *from, gg_value *to)
 {
 	bool declared = is_declared(from);
+	if (to->kind == GG_TEMP && gg_is_output(from))
+		to->layout = from->layout; /* a layout that was chosen; an output's is declared */
 	gg_replace_uses(from, to);
 	if (!declared || to->kind != GG_TEMP)
 		return;
 	const char *name = from->name;
 	gg_rename(from, gg_fresh_name(from->graph, name));
 	gg_rename(to, name);
+}
+
+/* ---- the memory plan ------------------------------------------------------------------------ */
+static void unplan(gg_value *v)
+{
+	v->mem_off = v->mem_len = -1;
+	v->alias = NULL;
+}
+
+void gg_drop_plan(gg_model *m)
+{
+	gg_extra **at = &m->blobs;
+	for (gg_graph *g = m->graphs; g; g = g->next_graph) {
+		for (size_t i = 0; i < g->nin; i++)
+			unplan(g->in[i]);
+		for (gg_value *v = g->consts; v; v = v->next_const)
+			unplan(v);
+		for (gg_node *n = g->first; n; n = n->next)
+			for (int i = 0; i < n->nout; i++)
+				if (n->out[i])
+					unplan(n->out[i]);
+	}
+	while (*at)
+		if (!strcmp((*at)->key, "plan") || !strcmp((*at)->key, "blob"))
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
 }
 
 /* ---- inputs, constants, outputs, state ---------------------------------------------------- */

@@ -190,6 +190,7 @@ struct gg_model {
 
 gg_model *gg_model_new(const char *name);
 void gg_model_free(gg_model *m);
+void gg_drop_plan(gg_model *m); /* what gg-build said of memory: it ends with the next change */
 void gg_model_history(gg_model *m, const char *tool, int nopt, const char *const *opt);
 
 gg_graph *gg_graph_new(gg_model *m, const char *name); /* a body: pass it as an attribute */
@@ -216,8 +217,8 @@ int gg_add_capture(gg_node *n, gg_value *v);            /* also appends an input
 void gg_remove_input_slot(gg_node *n, int i);           /* captures: with the bodies' inputs */
 void gg_replace_uses(gg_value *from, gg_value *to);     /* nodes, outputs and state */
 void gg_add_after(gg_node *n, gg_node *pred);
-/* The rest of the graph keeps the interface name: `to` takes over from's name when `from` is a
- * graph output, so declared output names survive. */
+/* The rest of the graph keeps the interface: `to` takes over from's name and layout when `from` is
+ * a graph output, so what is declared survives. */
 void gg_replace_value(gg_value *from, gg_value *to);
 /* False when that would lose a declared name: `from` is an output of the main graph and `to` is
  * an output too, or an input or constant, which have names of their own to keep. */

@@ -29,6 +29,16 @@ const gg_op *gg_op_find(const char *name)
 	return gg_map_gets(&map, name);
 }
 
+uint32_t gg_node_flags(const gg_node *n)
+{
+	uint32_t flags = n->op->flags;
+	gg_graph *b;
+	for (int i = 0; (b = gg_body(n, i)); i++)
+		for (const gg_node *k = b->first; k; k = k->next)
+			flags |= gg_node_flags(k) & (GG_RANDOM | GG_EFFECT);
+	return flags;
+}
+
 /* Edits that turn a into b, ignoring case; names are short. */
 static int distance(const char *a, const char *b)
 {

@@ -90,6 +90,8 @@ struct gg_op {
 	bool (*expand)(gg_diag *d, gg_node *n);
 };
 
+/* A node's facts: its op's, and what its bodies do by chance or to the outside. */
+uint32_t gg_node_flags(const gg_node *n);
 const gg_op *gg_op_find(const char *name); /* NULL when unknown. name as "Op"; domains do not clash */
 const gg_op *const *gg_op_list(size_t *n); /* all, by name */
 const char *gg_op_nearest(const char *name); /* for "did you mean" */

@@ -333,6 +333,7 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 	if (ok) {
 		m->target = gg_intern(o->target ? o->target : "cpu");
 		m->stage = "select";
+		gg_drop_plan(m);
 	}
 	gg_map_fini(&s.choices);
 	gg_buf_fini(&s.saved);

@@ -118,6 +118,44 @@ EOF
 	[ "$status" = 5 ]
 }
 
+# x is channels-last after the convolution; what is declared stays plain, whichever node gives it.
+selected() {
+	cat >s.gg <<'EOF'
+graph "s"
+input %x : f32[1,3,4,4]
+param %w : f32[5,3,1,1] = normal(1, 0, 1)
+param %k : f32[5] = uniform(2, 1, 2)
+%a = Conv(%x, %w)
+%b = BatchNormalization(%a, %k, %k, %k, %k)
+%c = Identity(%b)
+output %c
+EOF
+	gg-run --target=ref --output c=want.npy s.gg 2>/dev/null
+	gg-select --target=cpu --layout=nhwc s.gg
+}
+
+@test "a pass after gg-select leaves an output in its declared layout" {
+	selected >sel
+	for pass in identity fold_bn,identity identity,fold_bn; do
+		gg-opt --pass=$pass sel >o
+		! gg-dump o | grep -q Identity
+		gg-build o | gg-run --expect c=want.npy 2>/dev/null
+	done
+}
+
+@test "a pass after gg-build ends the plan, and no pass keeps it" {
+	selected | gg-build >plan
+	gg-dump plan | grep -q '^blob "plan"'
+	gg-opt -O0 plan | gg-dump | grep -q '^blob "plan"'
+	gg-opt --pass=identity,fold_bn plan >o
+	! gg-dump o | grep -q -e '^blob' -e 'alias=' -e 'mem='
+	gg-dump o | grep -q '^stage "select"'
+	gg-run --expect c=want.npy o 2>/dev/null
+	gg-select --target=ref plan >o
+	! gg-dump o | grep -q '^blob "plan"'
+	gg-run --expect c=want.npy o 2>/dev/null
+}
+
 @test "several graphs in one stream each go through" {
 	gg-opt -O0 g.gg >one
 	cat one one | gg-opt --pass=identity >two

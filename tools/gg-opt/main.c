@@ -349,6 +349,10 @@ static bool run_pass(step *s, gg_model *m)
 	bool changed = r->applied != before;
 	if (good && changed && m->target)
 		good = gg_select_open(&tool.d, m);
+	if (changed && m->stage && !strcmp(m->stage, "build")) {
+		gg_drop_plan(m);
+		m->stage = "select";
+	}
 	if (good && (changed || opt.check_all))
 		good = gg_check(&tool.d, m);
 	if (!good)

@@ -165,12 +165,7 @@ gg_model *read_again(job *j)
 	return m;
 }
 
-static void forget_value(gg_value *v)
-{
-	v->layout = GG_PLAIN;
-	v->mem_off = v->mem_len = -1;
-	v->alias = NULL;
-}
+static void forget_value(gg_value *v) { v->layout = GG_PLAIN; }
 
 static void forget_graph(gg_graph *g)
 {
@@ -200,6 +195,6 @@ void forget_choices(gg_model *m)
 {
 	forget_graph(m->main);
 	m->target = NULL;
-	m->blobs = NULL;
+	gg_drop_plan(m);
 	m->stage = "opt";
 }

@@ -60,7 +60,7 @@ static bool equal(const gg_node *a, const gg_node *b)
 
 static bool may_merge(const gg_node *n)
 {
-	return !(n->op->flags & (GG_RANDOM | GG_EFFECT)) && !n->op->aliases && !n->nafter && !n->nfollow;
+	return !(gg_node_flags(n) & (GG_RANDOM | GG_EFFECT)) && !n->op->aliases && !n->nafter && !n->nfollow;
 }
 
 static void merge(gg_pass_run *p, gg_node *keep, gg_node *n)

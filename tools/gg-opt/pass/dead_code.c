@@ -31,7 +31,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	for (gg_node *n = g->last, *prev; n; n = prev) {
 		prev = n->prev;
 		drop_captures(p, n);
-		if (!is_read(n) && !(n->op->flags & GG_EFFECT) && gg_apply(p, n))
+		if (!is_read(n) && !(gg_node_flags(n) & GG_EFFECT) && gg_apply(p, n))
 			gg_remove_node(n);
 	}
 	size_t swept = gg_sweep_consts(g);
