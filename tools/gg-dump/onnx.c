@@ -266,6 +266,9 @@ static int ir_version(int64_t opset)
 	return ir[opset - BASE];
 }
 
+/* Of memory, which ONNX does not speak of: for it the value is the same. */
+static bool is_reorder(const gg_node *n) { return !strcmp(n->op->name, "Reorder"); }
+
 static const char *domain_of(const gg_op *op) { return op->domain ? op->domain : ""; }
 
 static void need(writer *w, int64_t opset)
@@ -365,9 +368,7 @@ static void name_captures(writer *w, const gg_node *n)
 static bool put_node(writer *w, gg_node *n)
 {
 	gg_buf *b = w->b;
-	bool reorder = !strcmp(n->op->name, "Reorder"); /* of memory, which ONNX does not speak of */
-	if (!reorder && !note_op(w, n))
-		return false;
+	bool reorder = is_reorder(n);
 	name_captures(w, n);
 	size_t at = begin(b, 1); /* GraphProto.node */
 	for (int i = 0; i < gg_nargs(n); i++)
@@ -446,6 +447,20 @@ static void put_opset(gg_buf *b, const char *domain, int64_t version)
 	end(b, at);
 }
 
+/* Sets the opset and the domains. */
+static bool note_graph(writer *w, const gg_graph *g)
+{
+	gg_graph *body;
+	for (const gg_node *n = g->first; n; n = n->next) {
+		if (!is_reorder(n) && !note_op(w, n))
+			return false;
+		for (int i = 0; (body = gg_body(n, i)); i++)
+			if (!note_graph(w, body))
+				return false;
+	}
+	return true;
+}
+
 /* ---- the model ---------------------------------------------------------------------------------------- */
 /* Fused ops become plain ones, in every body. */
 static bool expand_graph(gg_diag *d, gg_graph *g)
@@ -470,30 +485,27 @@ bool gg_write_onnx(gg_diag *d, gg_buf *b, gg_model *m)
 {
 	static const char *const domains[] = {"ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"};
 	static const int versions[] = {4, 1, 1};
-	gg_buf body = {0};
-	writer w = {.d = d, .b = &body, .m = m, .opset = BASE};
+	writer w = {.d = d, .b = b, .m = m, .opset = BASE};
 	if (b->len)
 		return gg_error(d, GG_UNSUPPORTED, "an ONNX file holds one graph, the input has several");
 	if (m->main->nstate)
 		return gg_error(d, GG_UNSUPPORTED, "the graph updates state '%s', which ONNX has no form for",
 		                m->main->state[0]->param->name);
-	bool good = expand_graph(d, m->main);
+	bool good = expand_graph(d, m->main) && note_graph(&w, m->main);
 	for (size_t i = 0; i < m->main->nin; i++)
 		give_name(&w, m->main->in[i]);
 	for (size_t i = 0; i < m->main->nout; i++)
 		give_name(&w, m->main->out[i]->value);
-	good = good && put_graph(&w, 7, m->main);
 	if (good) {
 		put_int(b, 1, ir_version(w.opset));
 		put_str(b, 2, "gg");
 		put_str(b, 3, gg_version);
-		gg_buf_add(b, body.p, body.len);
+		good = put_graph(&w, 7, m->main);
 		put_opset(b, "", w.opset);
 		for (int i = 0; i < 3; i++)
 			if (gg_map_gets(&w.domains, domains[i]))
 				put_opset(b, domains[i], versions[i]);
 	}
-	gg_buf_fini(&body);
 	gg_map_fini(&w.names);
 	gg_map_fini(&w.used);
 	gg_map_fini(&w.nodes);

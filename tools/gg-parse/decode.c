@@ -2,10 +2,13 @@
 #include "onnx.h"
 #include <pb_decode.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { MAX_DEPTH = 6 * GG_LIMIT_DEPTH }; /* a body in a body is three messages deeper */
 
 static gg_arena *arena; /* of the model being decoded: nanopb hands no context to callbacks */
+static const gg_source *source;
+static const char *let_go_until;
 static int depth;
 
 #define MESSAGES(X) \
@@ -75,10 +78,22 @@ static bool numbers(pb_istream_t *s, const pb_field_t *field, struct onnx_list *
 	return true;
 }
 
+/* A page that is touched brings its neighbours, up to 2 MB: between large weights they would add up
+ * to the whole file. What was read by now is let go; the kernel brings back what is asked for again. */
+static void let_go(const char *until)
+{
+	enum { LARGE = 1 << 20 };
+	if (!source->mapped || until - let_go_until < LARGE)
+		return;
+	let_go_until = until;
+	madvise((void *)source->p, (size_t)(until - source->p), MADV_DONTNEED);
+}
+
 /* The bytes are in the file already: nothing is copied, or even read. */
 static bool bytes(pb_istream_t *s, struct onnx_bytes *out)
 {
 	*out = (struct onnx_bytes){s->state, s->bytes_left};
+	let_go(out->p + out->n);
 	return pb_read(s, NULL, s->bytes_left);
 }
 
@@ -131,11 +146,14 @@ bool onnx_field(pb_istream_t *s, pb_ostream_t *unused, const pb_field_t *field)
 	}
 }
 
-onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const void *p, size_t n)
+onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const gg_source *src)
 {
 	onnx_ModelProto *m = gg_alloc(a, sizeof *m);
-	pb_istream_t s = pb_istream_from_buffer(p, n);
+	size_t n = src->len;
+	pb_istream_t s = pb_istream_from_buffer((const pb_byte_t *)src->p, n);
 	arena = a;
+	source = src;
+	let_go_until = src->p;
 	depth = 0;
 	if (n && !pb_decode(&s, &onnx_ModelProto_msg, m)) {
 		gg_error(d, GG_MALFORMED, "not a valid ONNX file, or truncated: %s near byte %zu of %zu",

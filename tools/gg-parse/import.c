@@ -1117,7 +1117,7 @@ static bool set_base(importer *im, const gg_source *src)
 gg_model *onnx_import(gg_diag *d, const gg_source *src, const onnx_options *o)
 {
 	importer im = {.d = d, .o = o};
-	onnx_ModelProto *x = onnx_decode(d, &im.a, src->p, src->len);
+	onnx_ModelProto *x = onnx_decode(d, &im.a, src);
 	bool good = false;
 	im.x = x;
 	if (x) {

@@ -28,7 +28,7 @@ struct onnx_bytes {
 	for (__typeof__(T) *x = (list) ? (list)->v : 0, *x##_end = (list) ? x + (list)->n : 0; x < x##_end; \
 	     x++)
 
-onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const void *p, size_t n);
+onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const gg_source *s);
 
 typedef struct onnx_shape { /* --shape */
 	const char *input;
