@@ -39,6 +39,7 @@ void gg_args_start(gg_tool *t, int argc, char **argv)
 	t->color = t->color_out = -1;
 	/* A parent may have it ignored; a tool whose reader has gone dies of it, quietly. */
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: said, and cleaned up */
 }
 
 void gg_usage(gg_tool *t, const char *fmt, ...)

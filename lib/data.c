@@ -153,10 +153,14 @@ static const void *file_bytes(gg_diag *d, gg_model *m, const char *what, const g
 	if (!f)
 		return 0;
 	if (has_changed(m, data, f)) {
-		gg_error(
-		    d, GG_MALFORMED,
-		    "tensor '%s': its file '%s' has changed since the graph was made (%lld bytes, was %lld)",
-		    what, data->file, (long long)f->size, (long long)data->size);
+		gg_buf how = {0};
+		if (f->size != data->size)
+			gg_buf_printf(&how, "%lld bytes, was %lld", (long long)f->size,
+			              (long long)data->size);
+		gg_error(d, GG_MALFORMED,
+		         "tensor '%s': its file '%s' has changed since the graph was made (%s)", what,
+		         data->file, how.len ? how.p : "its time is another");
+		gg_buf_fini(&how);
 		return 0;
 	}
 	if (!in_file(d, what, data->file, data->off, data->len, f->size) || !map_file(d, m, what, f))

@@ -44,6 +44,11 @@ EOF
 	run gg-opt --frobnicate g.gg
 	[ "$status" = 2 ]
 	[[ $output == *frobnicate* ]]
+	run gg-opt --print-after=nope g.gg
+	[ "$status" = 2 ]
+	[[ $output == *"'nope'"* ]]
+	run gg-opt --json g.gg
+	[ "$status" = 2 ]
 }
 
 @test "-O0 changes nothing but the history" {

@@ -127,6 +127,14 @@ END
 	gg-dump out.gg >/dev/null
 }
 
+@test "-o under a limit on file sizes: as on a full disk" {
+	printf 'param %%w : f32[500] = [%s]\n%%y = Relu(%%w)\noutput %%y\n' "$(seq -s, 500)" >w.gg
+	run bash -c 'ulimit -f 1; gg-parse w.gg -o big.gg'
+	[ "$status" -eq 5 ]
+	[ "$output" = "gg-parse: cannot write 'big.gg': File too large" ]
+	! ls big.gg*
+}
+
 @test "no binary on a terminal" {
 	run script -qec "gg-opt -O0 g.gg" /dev/null
 	[ "$status" = 2 ]

@@ -100,7 +100,7 @@ static const gg_pass *find_pass(const char *name)
 	for (size_t i = 0; i < opt.npass; i++)
 		if (!strcmp(opt.pass[i]->name, name))
 			return opt.pass[i];
-	gg_usage(&tool, "no pass is named '%s' (gg-opt --list shows them)", name);
+	gg_usage(&tool, "no pass is named '%s'; gg-opt --list shows them", name);
 }
 
 static bool is_in(char **list, size_t n, const char *name)
@@ -445,6 +445,13 @@ static void take_option(int id, const char *value)
 	}
 }
 
+static void check_names(char *const *name, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name[i], "all"))
+			find_pass(name[i]);
+}
+
 /* --skip and --load count for passes named before them too, so names are looked up at the end. */
 static void read_options(int argc, char **argv)
 {
@@ -467,6 +474,10 @@ static void read_options(int argc, char **argv)
 	}
 	for (size_t i = 0; i < opt.nskip; i++)
 		find_pass(opt.skip[i]);
+	check_names(opt.before, opt.nbefore);
+	check_names(opt.after, opt.nafter);
+	if (opt.json && !opt.list)
+		gg_usage(&tool, "--json goes with --list");
 	for (size_t i = 0; i < n; i++)
 		what[i].id == PASS       ? add_passes(what[i].value)
 		: what[i].id == PIPELINE ? add_pipelines(what[i].value)
