@@ -297,6 +297,23 @@ static bool resize_empty(onnx_node *n)
 	return true;
 }
 
+/* (x + 0.5) / scale, rounded down, is half_pixel's (x + 0.5) / scale - 0.5 to the nearest, ties up. */
+static bool resize_tf_nearest(onnx_node *n)
+{
+	const gg_attr *how = find(n, "coordinate_transformation_mode"), *mode = find(n, "mode"),
+	              *nearest = find(n, "nearest_mode");
+	if (!how || how->type != GG_ATTR_STRING || strcmp(how->s, "tf_half_pixel_for_nn"))
+		return true;
+	if ((mode && (mode->type != GG_ATTR_STRING || strcmp(mode->s, "nearest"))) || !nearest ||
+	    nearest->type != GG_ATTR_STRING || strcmp(nearest->s, "floor"))
+		return onnx_fail(n, GG_UNSUPPORTED,
+		                 "coordinate_transformation_mode 'tf_half_pixel_for_nn' is supported with "
+		                 "mode 'nearest' and nearest_mode 'floor'");
+	set_string(n, "coordinate_transformation_mode", "half_pixel");
+	set_string(n, "nearest_mode", "round_prefer_ceil");
+	return true;
+}
+
 static bool as_resize(onnx_node *n, gg_value *scales, const char *nearest)
 {
 	n->op = gg_intern("Resize");
@@ -447,6 +464,7 @@ static const struct row {
     {"ReduceSum", 13, axes},
     {"ReduceSumSquare", 18, axes},
     {"Resize", 11, resize_10},
+    {"Resize", 13, resize_tf_nearest},
     {"Resize", EVER, resize_empty},
     {"Scan", 9, scan},
     {"Scatter", 11, scatter},
