@@ -157,6 +157,13 @@ refused() {
 	done
 }
 
+@test "a number where a string belongs is refused" {
+	run gg-parse -o out.gg "$DATA/broken/number_for_bytes.onnx"
+	[ "$status" -eq 3 ]
+	[[ "$output" == *"not a valid ONNX file"* ]]
+	[ ! -e out.gg ]
+}
+
 @test "export refuses state and a second graph" {
 	cat >state.txt <<-'END'
 		graph "g"

@@ -93,6 +93,10 @@ static void let_go(const char *until)
 static bool bytes(pb_istream_t *s, struct onnx_bytes *out)
 {
 	*out = (struct onnx_bytes){s->state, s->bytes_left};
+	/* A number where bytes belong comes in a buffer of nanopb's own. */
+	uintptr_t at = (uintptr_t)out->p, from = (uintptr_t)source->p;
+	if (at < from || at > from + source->len || out->n > from + source->len - at)
+		PB_RETURN_ERROR(s, "a number where bytes belong");
 	let_go(out->p + out->n);
 	return pb_read(s, NULL, s->bytes_left);
 }
