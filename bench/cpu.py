@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime
 
 THREADS = 2
-TURNS = 5
+TURNS = 4
 HERE = os.path.dirname(os.path.abspath(__file__))
 # file, batch sizes, whether the batch is the symbol N
 MODELS = {

@@ -2,6 +2,7 @@
  * the scale of element-wise post-ops; that is all we meet. */
 #include "dnn.h"
 #include <dnnl.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,20 @@ struct dnn_op {
 	size_t scratch;
 	void *packed;
 	bool bias, add;
+	bool small; /* too little work to wake other threads for */
 };
+
+/* About ten microseconds of one thread. oneDNN takes OpenMP's number of threads when it makes a
+ * primitive, and again when it runs it. */
+static const double SMALL = 2e6;
+
+static int enter(const dnn_op *o)
+{
+	int threads = omp_get_max_threads();
+	if (o->small)
+		omp_set_num_threads(1);
+	return threads;
+}
 
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
@@ -213,6 +227,22 @@ static void conv_geometry(const dnn_conv *c, conv_args *a)
 	}
 }
 
+static double conv_work(const dnn_conv *c)
+{
+	double n = 2.0 * (double)c->batch * (double)c->cin * (double)c->cout / (double)c->groups;
+	for (int i = 0; i < c->spatial; i++)
+		n *= (double)c->kernel[i] * (double)(c->transposed ? c->in[i] : c->out[i]);
+	return n;
+}
+
+static double matmul_work(const dnn_matmul *m)
+{
+	double n = 2.0 * (double)m->a[m->rank - 1];
+	for (int i = 0; i < m->rank; i++)
+		n *= (double)m->c[i];
+	return n;
+}
+
 dnn_op *dnn_conv_new(const dnn_conv *c)
 {
 	dnn_op *o = gg_xcalloc(1, sizeof *o);
@@ -223,6 +253,8 @@ dnn_op *dnn_conv_new(const dnn_conv *c)
 	dnnl_dims_t cout = {c->cout};
 	o->bias = c->bias;
 	o->add = c->npost && c->post[0].kind == DNN_ADD;
+	o->small = conv_work(c) < SMALL;
+	int threads = enter(o);
 	conv_geometry(c, &a);
 	dnnl_status_t e = image(&src, c->batch, c->cin, c->spatial, c->in);
 	e = e ? e : image(&dst, c->batch, c->cout, c->spatial, c->out);
@@ -235,6 +267,7 @@ dnn_op *dnn_conv_new(const dnn_conv *c)
 		dnnl_primitive_desc_destroy(pd);
 	}
 	dnnl_primitive_attr_destroy(attr);
+	omp_set_num_threads(threads);
 	md_free(src), md_free(any), md_free(plain), md_free(bias), md_free(dst);
 	return done(o, e);
 }
@@ -249,6 +282,8 @@ dnn_op *dnn_matmul_new(const dnn_matmul *m)
 	for (int i = 0; i < m->rank; i++)
 		one[i] = i == m->rank - 1 ? m->c[i] : 1;
 	o->bias = m->bias;
+	o->small = matmul_work(m) < SMALL;
+	int threads = enter(o);
 	dnnl_status_t e = md_strided(&a, m->rank, m->a, dnnl_f32, m->a_stride);
 	e = e ? e : md_strided(&b, m->rank, m->b, dnnl_f32, m->b_stride);
 	e = e ? e : md_tag(&any, m->rank, m->b, dnnl_f32, dnnl_format_tag_any);
@@ -264,6 +299,7 @@ dnn_op *dnn_matmul_new(const dnn_matmul *m)
 		dnnl_primitive_desc_destroy(pd);
 	}
 	dnnl_primitive_attr_destroy(attr);
+	omp_set_num_threads(threads);
 	md_free(a), md_free(any), md_free(b), md_free(bias), md_free(c);
 	return done(o, e);
 }
@@ -299,7 +335,10 @@ bool dnn_run(dnn_op *o, const dnn_args *a)
 		set(o, ADD, a->add);
 		arg[n++] = (dnnl_exec_arg_t){DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, o->m[ADD]};
 	}
-	return !dnnl_primitive_execute(o->p, stream, n, arg) && !dnnl_stream_wait(stream);
+	int threads = enter(o);
+	bool ok = !dnnl_primitive_execute(o->p, stream, n, arg) && !dnnl_stream_wait(stream);
+	omp_set_num_threads(threads);
+	return ok;
 }
 
 void dnn_free(dnn_op *o)

@@ -53,7 +53,9 @@ static void run_pixel(const pool *p, const float *x, const int64_t *o, float *y)
 		count *= taps(p, i, o[i], &from[i], &to[i]);
 		inside *= to[i] > from[i] ? to[i] - from[i] : 0;
 	}
-	vec->fill(n, y, p->max ? -INFINITY : 0);
+	bool first = p->max; /* the first tap is copied, the others are compared with it */
+	if (!p->max || !inside)
+		vec->fill(n, y, p->max ? -INFINITY : 0);
 	for (int64_t a = from[0]; a < to[0]; a++)
 		for (int64_t b = from[1]; b < to[1]; b++)
 			for (int64_t e = from[2]; e < to[2]; e++) {
@@ -61,10 +63,13 @@ static void run_pixel(const pool *p, const float *x, const int64_t *o, float *y)
 				int64_t h = o[1] * p->stride[1] - p->begin[1] + b * p->dilation[1];
 				int64_t w = o[2] * p->stride[2] - p->begin[2] + e * p->dilation[2];
 				const float *row = x + ((z * p->in[1] + h) * p->in[2] + w) * n;
-				if (p->max)
+				if (first)
+					memcpy(y, row, (size_t)n * sizeof *y);
+				else if (p->max)
 					vec->max(n, y, row, y, 0);
 				else
 					vec->acc_sum(n, y, row);
+				first = false;
 			}
 	if (!p->max) {
 		float scale = 1.f / (float)(p->include_pad ? count : inside);
