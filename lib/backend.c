@@ -10,18 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-int gg_threads(void)
-{
-	const char *s = getenv("GG_NUM_THREADS");
-	int64_t n;
-	cpu_set_t set;
-
-	if (s && gg_parse_int(s, &n) && n > 0 && n < 4096)
-		return (int)n;
-	if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
-		return CPU_COUNT(&set);
-	return 1;
-}
 
 static void no_memory(void)
 {
@@ -68,13 +56,37 @@ int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return loaded.n > 0; }
 #endif
 
-/* OpenMP's threads spin for milliseconds at the end of each loop before they sleep, and read how
- * long from here when they are loaded. Where others want the CPUs too, that made a run five times
- * slower; some tens of microseconds bridge the gap to the next loop all the same. */
-static void spin_briefly(void)
+static int cpus(void)
+{
+	cpu_set_t set;
+
+	return !sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* Asked once: a bound thread would see its own CPU only. */
+int gg_threads(void)
+{
+	static int known;
+	const char *s = getenv("GG_NUM_THREADS");
+	int64_t n;
+
+	if (s && gg_parse_int(s, &n) && n > 0 && n < 4096)
+		return (int)n;
+	if (!known)
+		known = cpus();
+	return known;
+}
+
+/* What OpenMP reads from the environment when it is loaded. Its threads spin at the end of each loop
+ * before they sleep, by default so long that on a busy machine they use up the time of the
+ * thread they wait for. Where they take all CPUs anyway each is bound to its own, so that one that
+ * wakes up is not queued behind the one that waits for it. (bench/NOTES.md) */
+static void set_waiting(int threads)
 {
 	if (!getenv("OMP_WAIT_POLICY"))
-		setenv("GOMP_SPINCOUNT", "1000", 0);
+		setenv("GOMP_SPINCOUNT", "10000", 0);
+	if (threads == cpus() && !getenv("GOMP_CPU_AFFINITY") && !getenv("OMP_PLACES"))
+		setenv("OMP_PROC_BIND", "true", 0);
 }
 
 const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
@@ -88,10 +100,11 @@ const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
 		return b;
 	path = gg_printf(&a, "%s/lib/gg-%s.so", gg_prefix(), name);
 	set_new_handler();
-	spin_briefly();
+	threads = threads > 0 ? threads : gg_threads();
+	set_waiting(threads);
 	if (!(so = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
 		gg_error(d, GG_MACHINE, "cannot load the backend '%s': %s", name, dlerror());
-	else if ((b = query(d, path, so)) && b->open && !b->open(d, threads > 0 ? threads : gg_threads()))
+	else if ((b = query(d, path, so)) && b->open && !b->open(d, threads))
 		b = NULL;
 	gg_arena_fini(&a);
 	if (b) {
