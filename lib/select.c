@@ -4,7 +4,7 @@
  * takes channels-last and reads it goes on so, until a node that does not. Conversions are not
  * part of the choice: gg_insert_formats adds them where a kernel needs another layout than its
  * input has. Channels-last is what both oneDNN's convolutions and our own loops like best on
- * every x86 measured (bench/NOTES.md). */
+ * the machine of bench/NOTES.md. */
 #include "op.h"
 #include "stream.h"
 #include "target.h"
