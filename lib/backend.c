@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 static void no_memory(void)
 {
 	fprintf(stderr, "%s: out of memory in a backend\n", program_invocation_short_name);

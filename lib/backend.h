@@ -13,20 +13,20 @@
 /* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
 typedef struct gg_call {
 	gg_diag *d;
-	const gg_node *node;        /* the first node covered */
+	const gg_node *node;         /* the first node covered */
 	const gg_node *const *cover; /* all of them, in order; cover[0] == node */
 	int ncover;
 	/* Inputs: the slots of the first node, dtype none where absent; then what the later nodes read
 	 * from outside, each value once. Outputs: one node's slots; of a longer run what lives on. */
 	int nin, nout;
 	gg_value *const *in_value, *const *out_value; /* which values in[] and out[] are */
-	gg_tensor *in, *out;        /* shapes at prepare; data too at run. Constants: data at prepare */
+	gg_tensor *in, *out; /* shapes at prepare; data too at run. Constants: data at prepare */
 	const uint8_t *in_layout, *out_layout; /* gg_layout */
-	const bool *in_const;       /* contents never change: reorder once, at prepare */
+	const bool *in_const;                  /* contents never change: reorder once, at prepare */
 	uint64_t seed;
-	size_t workspace;           /* set by prepare: bytes wanted at run */
-	void *scratch;              /* that many bytes, 64-aligned */
-	void *state;                /* the kernel's own */
+	size_t workspace; /* set by prepare: bytes wanted at run */
+	void *scratch;    /* that many bytes, 64-aligned */
+	void *state;      /* the kernel's own */
 } gg_call;
 
 typedef struct gg_kernel {

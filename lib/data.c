@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { SMALL = 64 << 10 }; /* bytes of a tensor that is read, not mapped */
+
 struct gg_mapping {
 	struct gg_mapping *next;
 	const char *file; /* interned, as in the stream */
@@ -72,22 +74,51 @@ static struct gg_mapping *find_file(gg_diag *d, gg_model *m, const char *what, c
 	return m->maps = f;
 }
 
+static int open_file(gg_model *m, const struct gg_mapping *f)
+{
+	const char *path = *f->file == '/' ? f->file : gg_printf(&m->arena, "%s/%s", base_of(m), f->file);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void *cannot_read(gg_diag *d, const char *what, const struct gg_mapping *f, int why)
+{
+	gg_error(d, GG_MALFORMED, "tensor '%s': cannot read its file '%s': %s", what, f->file, strerror(why));
+	return 0;
+}
+
 static bool map_file(gg_diag *d, gg_model *m, const char *what, struct gg_mapping *f)
 {
 	if (f->mapped || !f->size)
 		return true;
-	const char *path = *f->file == '/' ? f->file : gg_printf(&m->arena, "%s/%s", base_of(m), f->file);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open_file(m, f);
 	void *p = fd < 0 ? MAP_FAILED : mmap(0, (size_t)f->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	int why = errno;
 	if (fd >= 0)
 		close(fd);
 	if (p == MAP_FAILED)
-		return gg_error(d, GG_MALFORMED, "tensor '%s': cannot read its file '%s': %s", what, f->file,
-		                strerror(why));
+		return cannot_read(d, what, f, why);
 	f->p = p;
 	f->mapped = true;
 	return true;
+}
+
+/* A page touched in a mapping brings its neighbours: who wants only the small tensors of a file, as
+ * a pass that folds scales does, would hold most of its weights in memory. */
+static const void *read_small(gg_diag *d, gg_model *m, const char *what, struct gg_mapping *f,
+                              const gg_data *data)
+{
+	char *p = gg_alloc(&m->arena, (size_t)data->len);
+	int fd = open_file(m, f);
+	int64_t at = 0;
+	ssize_t n = fd < 0 ? -1 : 1;
+	while (n > 0 && at < data->len) {
+		n = pread(fd, p + at, (size_t)(data->len - at), data->off + at);
+		at += n > 0 ? n : 0;
+	}
+	int why = n < 0 ? errno : EIO;
+	if (fd >= 0)
+		close(fd);
+	return at == data->len && fd >= 0 ? p : cannot_read(d, what, f, why);
 }
 
 static bool in_file(gg_diag *d, const char *what, const char *file, int64_t off, int64_t len, int64_t size)
@@ -163,10 +194,13 @@ static const void *file_bytes(gg_diag *d, gg_model *m, const char *what, const g
 		gg_buf_fini(&how);
 		return 0;
 	}
-	if (!in_file(d, what, data->file, data->off, data->len, f->size) || !map_file(d, m, what, f))
+	if (!in_file(d, what, data->file, data->off, data->len, f->size))
 		return 0;
-	const char *p = f->size ? f->p + data->off : "";
-	return !data->hash || check_hash(d, what, data, p) ? p : 0;
+	bool small = data->len <= SMALL && !f->mapped;
+	if (!small && !map_file(d, m, what, f))
+		return 0;
+	const char *p = !data->len ? "" : small ? read_small(d, m, what, f, data) : f->p + data->off;
+	return p && (!data->hash || check_hash(d, what, data, p)) ? p : 0;
 }
 
 bool gg_data_bytes(gg_diag *d, gg_model *m, const gg_value *v, const void **out, int64_t *out_len)

@@ -11,7 +11,7 @@
 
 typedef enum gg_status {
 	GG_OK = 0,
-	GG_DIFFERENT = 1,   /* a comparison found a difference */
+	GG_DIFFERENT = 1, /* a comparison found a difference */
 	GG_USAGE = 2,
 	GG_MALFORMED = 3,   /* the input is malformed or inconsistent */
 	GG_UNSUPPORTED = 4, /* op, dtype, opset or kernel that is not there */
@@ -23,7 +23,7 @@ typedef struct gg_diag {
 	const char *where; /* file being read, or NULL */
 	gg_status status;  /* of the first error */
 	int errors;
-	bool silent;       /* probing: count, print nothing */
+	bool silent; /* probing: count, print nothing */
 	bool quiet, verbose;
 } gg_diag;
 
@@ -39,6 +39,7 @@ void gg_verbose(gg_diag *d, const char *fmt, ...) __attribute__((format(printf, 
 
 /* Our own fault, never the input's: file and line, then abort. */
 #define gg_bug(...) gg_bug_at(__FILE__, __LINE__, __VA_ARGS__)
-_Noreturn void gg_bug_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void gg_bug_at(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

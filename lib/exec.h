@@ -13,9 +13,9 @@
 
 typedef struct gg_exec gg_exec;
 typedef struct gg_exec_options {
-	int threads;    /* 0: gg_threads() */
+	int threads; /* 0: gg_threads() */
 	uint64_t seed;
-	bool poison;    /* fill unwritten and freed buffers with NaN patterns */
+	bool poison; /* fill unwritten and freed buffers with NaN patterns */
 	bool check_finite;
 	bool no_reuse;
 } gg_exec_options;

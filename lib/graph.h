@@ -52,17 +52,24 @@ typedef struct gg_data {
 } gg_data;
 
 typedef enum gg_attr_type {
-	GG_ATTR_INT, GG_ATTR_FLOAT, GG_ATTR_STRING, GG_ATTR_INTS, GG_ATTR_FLOATS, GG_ATTR_STRINGS,
-	GG_ATTR_DTYPE, GG_ATTR_TENSOR, GG_ATTR_GRAPH
+	GG_ATTR_INT,
+	GG_ATTR_FLOAT,
+	GG_ATTR_STRING,
+	GG_ATTR_INTS,
+	GG_ATTR_FLOATS,
+	GG_ATTR_STRINGS,
+	GG_ATTR_DTYPE,
+	GG_ATTR_TENSOR,
+	GG_ATTR_GRAPH
 } gg_attr_type;
 typedef struct gg_attr {
 	const char *name; /* interned */
 	gg_attr_type type;
-	int n;            /* elements of a list */
+	int n; /* elements of a list */
 	union {
 		int64_t i;
-		float f;            /* attribute floats are f32, as in ONNX */
-		const char *s;      /* UTF-8, no NUL inside */
+		float f;       /* attribute floats are f32, as in ONNX */
+		const char *s; /* UTF-8, no NUL inside */
 		const int64_t *ints;
 		const float *floats;
 		const char **strings;
@@ -82,17 +89,17 @@ typedef struct gg_extra {
 
 typedef enum gg_kind { GG_INPUT, GG_PARAM, GG_CONST, GG_TEMP } gg_kind;
 
-typedef enum gg_layout { /* in memory; the shape stays logical (N,C,spatial...) */
-	GG_PLAIN = 0, /* row-major over the logical shape */
-	GG_NHWC,      /* channels last */
-	GG_BLOCK8,    /* nChw8c: channels padded to 8 */
-	GG_BLOCK16,   /* nChw16c */
-	GG_LAYOUTS
+typedef enum gg_layout {               /* in memory; the shape stays logical (N,C,spatial...) */
+	                 GG_PLAIN = 0, /* row-major over the logical shape */
+	                 GG_NHWC,      /* channels last */
+	                 GG_BLOCK8,    /* nChw8c: channels padded to 8 */
+	                 GG_BLOCK16,   /* nChw16c */
+	                 GG_LAYOUTS
 } gg_layout;
 const char *gg_layout_name(gg_layout l);
 gg_layout gg_layout_find(const char *name); /* GG_LAYOUTS when unknown */
 
-struct gg_use { /* one input slot of a node, one output of a graph, or one state update */
+struct gg_use {          /* one input slot of a node, one output of a graph, or one state update */
 	gg_value *value; /* NULL: absent optional input */
 	gg_node *node;   /* NULL: the graph itself reads it (output or state) */
 	gg_use *next, **prev;
@@ -100,9 +107,9 @@ struct gg_use { /* one input slot of a node, one output of a graph, or one state
 
 struct gg_value {
 	uint32_t id;
-	uint8_t kind;   /* gg_kind */
-	uint8_t dtype;  /* gg_dtype */
-	uint8_t layout; /* gg_layout */
+	uint8_t kind;     /* gg_kind */
+	uint8_t dtype;    /* gg_dtype */
+	uint8_t layout;   /* gg_layout */
 	const char *name; /* interned; unique in its graph */
 	gg_shape shape;
 	gg_graph *graph;
@@ -128,14 +135,14 @@ struct gg_node {
 	gg_graph *graph;
 	gg_node *prev, *next;
 	gg_use *in;
-	int nin, ncap; /* the last ncap of the nin inputs are captures */
+	int nin, ncap;  /* the last ncap of the nin inputs are captures */
 	gg_value **out; /* an unused optional output is NULL */
 	int nout;
 	gg_attr *attr;
 	int nattr;
-	gg_node **after; /* control predecessors */
+	gg_node **after;     /* control predecessors */
 	int nafter, nfollow; /* nfollow: how many nodes name this one in their `after` */
-	const char **loc; /* [0] source file, then source node names */
+	const char **loc;    /* [0] source file, then source node names */
 	int nloc;
 	const char *kernel; /* row chosen by gg-select, or NULL */
 	int stream;
@@ -164,20 +171,24 @@ struct gg_graph {
 	size_t nstate, cap_state;
 	gg_map names; /* interned value name -> value, once somebody looked for one */
 	bool named;
-	gg_extra *extra;   /* unknown keys of the graph record */
-	gg_extra *records; /* a body's unknown records; the main graph's are the model's */
+	gg_extra *extra;      /* unknown keys of the graph record */
+	gg_extra *records;    /* a body's unknown records; the main graph's are the model's */
 	gg_graph *next_graph; /* of all graphs that the model ever made */
 };
 
-typedef struct gg_step { const char **word; int n; } gg_step; /* one history entry: tool, version, options */
+typedef struct gg_step {
+	const char **word;
+	int n;
+} gg_step; /* one history entry: tool, version, options */
 
 struct gg_model {
 	gg_arena arena;
 	gg_graph *main;
 	uint32_t next_id;
 	/* header */
-	const char *name, *stage, *target, *base, *weights; /* weights: --weights=DIR, replaces base; not written */
-	bool allow_outside;                                 /* --allow-outside; not written */
+	const char *name, *stage, *target, *base,
+	    *weights;       /* weights: --weights=DIR, replaces base; not written */
+	bool allow_outside; /* --allow-outside; not written */
 	gg_step *history;
 	size_t nhistory, cap_history;
 	gg_extra *extra;   /* unknown header keys and meta */
@@ -195,27 +206,28 @@ void gg_model_history(gg_model *m, const char *tool, int nopt, const char *const
 
 gg_graph *gg_graph_new(gg_model *m, const char *name); /* a body: pass it as an attribute */
 gg_value *gg_add_input(gg_graph *g, const char *name, gg_dtype t, const gg_shape *s);
-gg_value *gg_add_const(gg_graph *g, gg_kind k, const char *name, gg_dtype t, const gg_shape *s, gg_data *data);
+gg_value *gg_add_const(gg_graph *g, gg_kind k, const char *name, gg_dtype t, const gg_shape *s,
+                       gg_data *data);
 /* A constant from host memory, copied. The name is a base: made unique. */
 gg_value *gg_add_tensor(gg_graph *g, const char *base, const gg_tensor *t);
 void gg_add_output(gg_graph *g, gg_value *v);
 void gg_set_output(gg_graph *g, size_t i, gg_value *v);
 void gg_clear_results(gg_graph *g); /* no outputs, no state: for a cut-out graph */
 void gg_add_state(gg_graph *g, gg_value *param, gg_value *final);
-void gg_remove_const(gg_value *v); /* must be unused; walks the list: many at once: */
-size_t gg_sweep_consts(gg_graph *g); /* removes every param and const that nobody reads; how many */
+void gg_remove_const(gg_value *v);           /* must be unused; walks the list: many at once: */
+size_t gg_sweep_consts(gg_graph *g);         /* removes every param and const that nobody reads; how many */
 void gg_remove_input(gg_graph *g, size_t i); /* must be unused */
 
 /* A node before `before` (NULL: at the end). Inputs may be NULL. Outputs are made with the
  * names given (NULL: absent output); their dtypes and shapes are set by gg_infer (op.h). */
 gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
                      const char *const *out);
-void gg_remove_node(gg_node *n);                        /* its outputs must be unused */
-void gg_move_before(gg_node *n, gg_node *before);       /* NULL: to the end */
+void gg_remove_node(gg_node *n);                  /* its outputs must be unused */
+void gg_move_before(gg_node *n, gg_node *before); /* NULL: to the end */
 void gg_set_input(gg_node *n, int i, gg_value *v);
-int gg_add_capture(gg_node *n, gg_value *v);            /* also appends an input to each body; returns slot */
-void gg_remove_input_slot(gg_node *n, int i);           /* captures: with the bodies' inputs */
-void gg_replace_uses(gg_value *from, gg_value *to);     /* nodes, outputs and state */
+int gg_add_capture(gg_node *n, gg_value *v);        /* also appends an input to each body; returns slot */
+void gg_remove_input_slot(gg_node *n, int i);       /* captures: with the bodies' inputs */
+void gg_replace_uses(gg_value *from, gg_value *to); /* nodes, outputs and state */
 void gg_add_after(gg_node *n, gg_node *pred);
 /* The rest of the graph keeps the interface: `to` takes over from's name and layout when `from` is
  * a graph output, so what is declared survives. */
@@ -223,26 +235,26 @@ void gg_replace_value(gg_value *from, gg_value *to);
 /* False when that would lose a declared name: `from` is an output of the main graph and `to` is
  * an output too, or an input or constant, which have names of their own to keep. */
 bool gg_can_replace(const gg_value *from, const gg_value *to);
-void gg_rename(gg_value *v, const char *name);          /* must be free in the graph */
+void gg_rename(gg_value *v, const char *name); /* must be free in the graph */
 void gg_merge_loc(gg_node *into, const gg_node *from);
 void gg_set_loc(gg_node *n, int nloc, const char *const *loc);
-const char *gg_fresh_name(gg_graph *g, const char *base); /* base, base.1, base.2, ... interned */
-gg_value *gg_find_value(gg_graph *g, const char *name);   /* NULL when absent */
+const char *gg_fresh_name(gg_graph *g, const char *base);  /* base, base.1, base.2, ... interned */
+gg_value *gg_find_value(gg_graph *g, const char *name);    /* NULL when absent */
 gg_value *gg_find_interned(gg_graph *g, const char *name); /* the same, of an interned name */
 
 static inline gg_value *gg_in(const gg_node *n, int i) { return i < n->nin - n->ncap ? n->in[i].value : 0; }
 static inline int gg_nargs(const gg_node *n) { return n->nin - n->ncap; }
 static inline gg_value *gg_out(const gg_node *n, int i) { return i < n->nout ? n->out[i] : 0; }
 static inline bool gg_is_const(const gg_value *v) { return v && v->kind == GG_CONST; }
-bool gg_is_output(const gg_value *v); /* an output of its graph, or a state's final value */
-bool gg_one_use(const gg_value *v);   /* one reader, and not an output or state */
+bool gg_is_output(const gg_value *v);       /* an output of its graph, or a state's final value */
+bool gg_one_use(const gg_value *v);         /* one reader, and not an output or state */
 const char *gg_node_name(const gg_node *n); /* source node name, else first output's name */
 
 /* Attributes. get: the node's, else the schema's default (op.h); the type must be the schema's. */
 const gg_attr *gg_find_attr(const gg_node *n, const char *name); /* set on the node, or NULL */
 void gg_set_attr(gg_node *n, const gg_attr *a);                  /* copied; replaces */
 void gg_del_attr(gg_node *n, const char *name);
-void gg_copy_attrs(gg_node *to, const gg_node *from);            /* bodies are cloned */
+void gg_copy_attrs(gg_node *to, const gg_node *from); /* bodies are cloned */
 void gg_set_attr_int(gg_node *n, const char *name, int64_t i);
 void gg_set_attr_float(gg_node *n, const char *name, float f);
 void gg_set_attr_string(gg_node *n, const char *name, const char *s);
@@ -251,12 +263,13 @@ void gg_set_attr_dtype(gg_node *n, const char *name, gg_dtype t);
 void gg_set_attr_graph(gg_node *n, const char *name, gg_graph *g);
 int64_t gg_get_int(const gg_node *n, const char *name);
 float gg_get_float(const gg_node *n, const char *name);
-const char *gg_get_string(const gg_node *n, const char *name);   /* NULL: neither set nor defaulted */
-gg_dtype gg_get_dtype(const gg_node *n, const char *name);       /* GG_NONE likewise */
-const gg_attr *gg_get_list(const gg_node *n, const char *name);  /* NULL likewise */
-bool gg_attr_eq(const gg_attr *a, const gg_attr *b);             /* bodies: structurally */
+const char *gg_get_string(const gg_node *n, const char *name);  /* NULL: neither set nor defaulted */
+gg_dtype gg_get_dtype(const gg_node *n, const char *name);      /* GG_NONE likewise */
+const gg_attr *gg_get_list(const gg_node *n, const char *name); /* NULL likewise */
+bool gg_attr_eq(const gg_attr *a, const gg_attr *b);            /* bodies: structurally */
 gg_graph *gg_clone_body(const gg_graph *g, gg_model *m);
-bool gg_data_eq(const gg_data *a, const gg_data *b); /* same bytes as far as can be told without reading files */
+bool gg_data_eq(const gg_data *a,
+                const gg_data *b); /* same bytes as far as can be told without reading files */
 
 /* Bodies of a node, in attribute order: for (int i = 0; (b = gg_body(n, i)); i++) */
 gg_graph *gg_body(const gg_node *n, int i);

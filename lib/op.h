@@ -16,20 +16,20 @@ typedef struct gg_attr_spec {
 	const char *def; /* default as in the text form: "0", "1e-05", "\"NOTSET\"", "[1, 1]"; NULL: none */
 } gg_attr_spec;
 
-enum { /* facts a pass may ask for */
-	GG_POINTWISE = 1 << 0,  /* out[i] depends on in[i] alone, after broadcasting */
-	GG_COMMUTES = 1 << 1,   /* first two inputs may be swapped */
-	GG_VIEW = 1 << 2,       /* output 0 has the bytes of input 0: may alias it */
-	GG_INPLACE = 1 << 3,    /* output 0 may overwrite an input of its size that dies here */
-	GG_RANDOM = 1 << 4,     /* two equal nodes are two values: no cse, no folding */
-	GG_EFFECT = 1 << 5,     /* keep it though nobody reads it */
-	GG_NOFOLD = 1 << 6,
-	GG_DATA_SHAPE = 1 << 7  /* output shape depends on input values, beyond small shape inputs */
+enum {                        /* facts a pass may ask for */
+       GG_POINTWISE = 1 << 0, /* out[i] depends on in[i] alone, after broadcasting */
+       GG_COMMUTES = 1 << 1,  /* first two inputs may be swapped */
+       GG_VIEW = 1 << 2,      /* output 0 has the bytes of input 0: may alias it */
+       GG_INPLACE = 1 << 3,   /* output 0 may overwrite an input of its size that dies here */
+       GG_RANDOM = 1 << 4,    /* two equal nodes are two values: no cse, no folding */
+       GG_EFFECT = 1 << 5,    /* keep it though nobody reads it */
+       GG_NOFOLD = 1 << 6,
+       GG_DATA_SHAPE = 1 << 7 /* output shape depends on input values, beyond small shape inputs */
 };
 
 /* What inference knows of one tensor. */
 typedef struct gg_info {
-	gg_dtype dtype;        /* GG_NONE: absent */
+	gg_dtype dtype; /* GG_NONE: absent */
 	gg_shape shape;
 	const gg_tensor *data; /* contents when known, else NULL. Only asked-for inputs: gg_want() */
 	const gg_dim *content; /* elements as dims, for small integer tensors; else NULL */
@@ -92,8 +92,8 @@ struct gg_op {
 
 /* A node's facts: its op's, and what its bodies do by chance or to the outside. */
 uint32_t gg_node_flags(const gg_node *n);
-const gg_op *gg_op_find(const char *name); /* NULL when unknown. name as "Op"; domains do not clash */
-const gg_op *const *gg_op_list(size_t *n); /* all, by name */
+const gg_op *gg_op_find(const char *name);   /* NULL when unknown. name as "Op"; domains do not clash */
+const gg_op *const *gg_op_list(size_t *n);   /* all, by name */
 const char *gg_op_nearest(const char *name); /* for "did you mean" */
 const gg_attr_spec *gg_op_attr(const gg_op *op, const char *name);
 /* The default of an attribute, parsed once; NULL when there is none. */
@@ -105,7 +105,8 @@ bool gg_infer_node(gg_diag *d, gg_node *n);
 bool gg_infer_graph(gg_diag *d, gg_graph *g);
 /* Inference on tensors: for executors. Fills out dtype and shape; dims not known before the kernel
  * ran stay symbols. */
-bool gg_infer_tensors(gg_diag *d, const gg_node *n, int nin, const gg_tensor *in, int nout, gg_info *out, gg_arena *a);
+bool gg_infer_tensors(gg_diag *d, const gg_node *n, int nin, const gg_tensor *in, int nout, gg_info *out,
+                      gg_arena *a);
 /* Runs a node's reference kernel on tensors (no bodies); out data are malloc'ed (gg_xaligned). */
 bool gg_eval_node(gg_diag *d, const gg_node *n, int nin, const gg_tensor *in, int nout, gg_tensor *out);
 
@@ -116,11 +117,12 @@ const gg_tensor *gg_want(gg_infer *f, int i);
 /* Elements of integer input i as dims: from content or data. NULL: not known. *n gets the count.
  * Numbers may be negative: gg_dim_number() tells them from symbols. */
 const gg_dim *gg_want_dims(gg_infer *f, int i, int *n);
-const char *gg_str(gg_infer *f, const gg_shape *s);           /* shape text for messages */
-bool gg_axis(gg_infer *f, const char *what, int64_t axis, int rank, int *out); /* negative counted from the end */
-gg_dim gg_unknown_dim(gg_infer *f, int out, int axis);        /* the symbol of a data-dependent size */
-bool gg_infer_same(gg_infer *f);      /* out[0] like in[0] */
-bool gg_infer_broadcast(gg_infer *f); /* out[0].shape: all inputs broadcast */
+const char *gg_str(gg_infer *f, const gg_shape *s); /* shape text for messages */
+bool gg_axis(gg_infer *f, const char *what, int64_t axis, int rank,
+             int *out);                                /* negative counted from the end */
+gg_dim gg_unknown_dim(gg_infer *f, int out, int axis); /* the symbol of a data-dependent size */
+bool gg_infer_same(gg_infer *f);                       /* out[0] like in[0] */
+bool gg_infer_broadcast(gg_infer *f);                  /* out[0].shape: all inputs broadcast */
 void *gg_eval_alloc(gg_eval *e, int i, int rank, const int64_t *dim); /* data-dependent output */
 
 /* Strides in elements for reading `t` as if broadcast to `to`: 0 where it repeats. */
@@ -136,8 +138,8 @@ typedef double gg_f1(double x, const double *attr);
 typedef double gg_f2(double x, double y, const double *attr);
 typedef int64_t gg_i1(int64_t x, const double *attr);
 typedef int64_t gg_i2(int64_t x, int64_t y, const double *attr);
-bool gg_map1(gg_eval *e, gg_f1 *f, gg_i1 *i, const double *attr);             /* out = f(in) */
-bool gg_map2(gg_eval *e, gg_f2 *f, gg_i2 *i, const double *attr);             /* broadcast */
-bool gg_map2_test(gg_eval *e, gg_f2 *f, gg_i2 *i);                            /* out bool */
+bool gg_map1(gg_eval *e, gg_f1 *f, gg_i1 *i, const double *attr); /* out = f(in) */
+bool gg_map2(gg_eval *e, gg_f2 *f, gg_i2 *i, const double *attr); /* broadcast */
+bool gg_map2_test(gg_eval *e, gg_f2 *f, gg_i2 *i);                /* out bool */
 
 #endif

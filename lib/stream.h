@@ -10,16 +10,16 @@
 #include <stdio.h>
 
 #define GG_STREAM_VERSION 1
-#define GG_LIMIT_NAME (1 << 16)    /* bytes of a name or string attribute key */
-#define GG_LIMIT_DEPTH 64          /* nesting of bodies, and of unknown msgpack */
-#define GG_LIMIT_CHUNK (4 << 20)   /* inline data per record */
+#define GG_LIMIT_NAME (1 << 16)  /* bytes of a name or string attribute key */
+#define GG_LIMIT_DEPTH 64        /* nesting of bodies, and of unknown msgpack */
+#define GG_LIMIT_CHUNK (4 << 20) /* inline data per record */
 
 typedef struct gg_source {
-	const char *name;   /* for messages: the path, or "<stdin>" */
-	const char *p;      /* all bytes: mapped, or read from a pipe */
+	const char *name; /* for messages: the path, or "<stdin>" */
+	const char *p;    /* all bytes: mapped, or read from a pipe */
 	size_t len, at;
 	bool mapped;
-	int count;          /* models read so far */
+	int count;           /* models read so far */
 	const char *weights; /* --weights and --allow-outside: set after opening, given to its models */
 	bool allow_outside;
 } gg_source;

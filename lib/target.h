@@ -9,21 +9,22 @@
 #define GG_MIXED (1u << 31)
 
 typedef struct gg_row {
-	const char *kernel;   /* "cpu_conv" */
+	const char *kernel; /* "cpu_conv" */
 	const char *op;
-	gg_dtypes dtypes;     /* allowed for input `slot` ... */
-	int slot;             /* ... and its output 0, unless the op's schema says otherwise */
-	uint32_t layouts;     /* bit per gg_layout that data inputs and outputs may have; bit 0 plain; GG_MIXED */
-	const char *need;     /* the condition in words, for --explain and error messages; "" none */
-	bool (*ok)(const gg_node *n, const char **why); /* NULL: always. *why: the slot or attribute in the way */
+	gg_dtypes dtypes; /* allowed for input `slot` ... */
+	int slot;         /* ... and its output 0, unless the op's schema says otherwise */
+	uint32_t layouts; /* bit per gg_layout that data inputs and outputs may have; bit 0 plain; GG_MIXED */
+	const char *need; /* the condition in words, for --explain and error messages; "" none */
+	bool (*ok)(const gg_node *n,
+	           const char **why); /* NULL: always. *why: the slot or attribute in the way */
 } gg_row;
 
 typedef struct gg_target {
-	const char *name;     /* "ref", "cpu" */
-	const char *backend;  /* shared object, or NULL: built in */
+	const char *name;    /* "ref", "cpu" */
+	const char *backend; /* shared object, or NULL: built in */
 	const gg_row *rows;
 	int nrows;
-	bool ref_fallback;    /* nodes without a row run on ref */
+	bool ref_fallback; /* nodes without a row run on ref */
 } gg_target;
 
 const gg_target *gg_target_find(const char *name); /* "cuda:sm_90": up to the colon. NULL: unknown */

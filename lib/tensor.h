@@ -16,14 +16,14 @@ typedef enum gg_dtype {
 	GG_DTYPES
 } gg_dtype;
 
-const char *gg_dtype_name(gg_dtype t);      /* "f32" */
-gg_dtype gg_dtype_find(const char *name);   /* GG_NONE when unknown */
-gg_dtype gg_dtype_from_onnx(int64_t code);  /* GG_NONE when unknown */
+const char *gg_dtype_name(gg_dtype t);     /* "f32" */
+gg_dtype gg_dtype_find(const char *name);  /* GG_NONE when unknown */
+gg_dtype gg_dtype_from_onnx(int64_t code); /* GG_NONE when unknown */
 int gg_dtype_onnx(gg_dtype t);
 const char *gg_dtype_npy(gg_dtype t);
 int gg_dtype_bits(gg_dtype t);
-char gg_dtype_class(gg_dtype t);            /* 'F' 'I' 'U' 'B' 'C' 'S' */
-size_t gg_dtype_size(gg_dtype t);           /* bytes of one element in memory */
+char gg_dtype_class(gg_dtype t);  /* 'F' 'I' 'U' 'B' 'C' 'S' */
+size_t gg_dtype_size(gg_dtype t); /* bytes of one element in memory */
 
 /* Sets of dtypes, as op schemas use them. */
 typedef uint32_t gg_dtypes;
@@ -47,12 +47,12 @@ gg_dim gg_dim_sym(const char *name);
 gg_dim gg_dim_add(gg_dim a, gg_dim b);
 gg_dim gg_dim_sub(gg_dim a, gg_dim b);
 gg_dim gg_dim_mul(gg_dim a, gg_dim b);
-gg_dim gg_dim_div(gg_dim a, gg_dim b);     /* floor; b must not be 0 */
+gg_dim gg_dim_div(gg_dim a, gg_dim b); /* floor; b must not be 0 */
 gg_dim gg_dim_ceildiv(gg_dim a, gg_dim b);
 gg_dim gg_dim_max(gg_dim a, gg_dim b);
 gg_dim gg_dim_min(gg_dim a, gg_dim b);
-bool gg_dim_is_symbol(gg_dim d);           /* a bare symbol */
-const char *gg_dim_str(gg_dim d);          /* canonical text, interned: "2*N+1" */
+bool gg_dim_is_symbol(gg_dim d);               /* a bare symbol */
+const char *gg_dim_str(gg_dim d);              /* canonical text, interned: "2*N+1" */
 bool gg_dim_parse(const char *s, gg_dim *out); /* reads gg_dim_str's text */
 typedef struct gg_binding {
 	const char *sym; /* interned */
@@ -69,7 +69,7 @@ typedef struct gg_shape {
 } gg_shape;
 extern const gg_shape gg_shape_unknown;
 gg_shape gg_shape_of(int rank, const gg_dim *dim);
-bool gg_shape_known(const gg_shape *s);    /* rank and every dim are numbers */
+bool gg_shape_known(const gg_shape *s); /* rank and every dim are numbers */
 bool gg_shape_eq(const gg_shape *a, const gg_shape *b);
 /* Elements: an expression where a dim is; -1 when the shape's numbers are not all known. */
 int64_t gg_shape_count(const gg_shape *s);
@@ -84,8 +84,8 @@ typedef struct gg_tensor {
 	void *data;     /* NULL when the tensor is absent (an optional input) or empty */
 } gg_tensor;
 int64_t gg_count(const gg_tensor *t);
-size_t gg_nbytes(const gg_tensor *t);                     /* in memory */
-size_t gg_packed_bytes(gg_dtype t, int64_t count);        /* in files: 4-bit types packed */
+size_t gg_nbytes(const gg_tensor *t);              /* in memory */
+size_t gg_packed_bytes(gg_dtype t, int64_t count); /* in files: 4-bit types packed */
 /* Overflow-checked: false when count*size does not fit in an int64_t. */
 bool gg_size_of(gg_dtype t, const gg_shape *s, int64_t *out_bytes);
 
@@ -111,8 +111,8 @@ uint8_t gg_f8e5m2_from(double x, bool saturate);
 double gg_f8e5m2_to(uint8_t h);
 
 /* Counter-based random numbers: element i of stream `seed`, the same on every machine. */
-double gg_uniform(uint64_t seed, uint64_t i);  /* in [0,1), 53 bits */
-double gg_normal(uint64_t seed, uint64_t i);   /* mean 0, deviation 1 */
+double gg_uniform(uint64_t seed, uint64_t i); /* in [0,1), 53 bits */
+double gg_normal(uint64_t seed, uint64_t i);  /* mean 0, deviation 1 */
 /* Element-wise fills used by the text form's initialisers and by gg-run --fill. */
 void gg_fill_normal(gg_tensor *t, uint64_t seed, double mean, double std);
 void gg_fill_uniform(gg_tensor *t, uint64_t seed, double lo, double hi);

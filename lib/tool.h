@@ -18,36 +18,36 @@ typedef struct gg_option {
 } gg_option;
 
 typedef struct gg_tool {
-	const char *name;      /* "gg-opt" */
-	const char *summary;   /* one line */
-	const char *operands;  /* "[FILE]..." */
+	const char *name;         /* "gg-opt" */
+	const char *summary;      /* one line */
+	const char *operands;     /* "[FILE]..." */
 	const gg_option *options; /* ends with id 0 */
-	const char *examples;  /* lines, indented by two */
-	const char *built_with; /* for --version */
+	const char *examples;     /* lines, indented by two */
+	const char *built_with;   /* for --version */
 
 	gg_diag d;
-	const char *output;    /* -o, or NULL: stdout */
+	const char *output; /* -o, or NULL: stdout */
 	const char *weights;
 	bool allow_outside;
-	bool unrecorded;       /* what was done is no step of the graph's history */
-	int color;             /* 0 never, 1 always; already decided for stderr */
-	int color_out;         /* the same for the output */
+	bool unrecorded; /* what was done is no step of the graph's history */
+	int color;       /* 0 never, 1 always; already decided for stderr */
+	int color_out;   /* the same for the output */
 	gg_binding *bind;
 	size_t nbind, cap_bind;
-	const char **file;     /* operands; never empty after gg_args_end: "-" */
+	const char **file; /* operands; never empty after gg_args_end: "-" */
 	size_t nfile, cap_file;
-	const char **words;    /* every option as given, for the history; no file names */
+	const char **words; /* every option as given, for the history; no file names */
 	size_t nwords, cap_words;
 
 	int argc;
 	char **argv;
 	int at;
-	const char *rest; /* of a cluster of short flags */
+	const char *rest;  /* of a cluster of short flags */
 	const char *value; /* of the option just returned */
 } gg_tool;
 
 void gg_args_start(gg_tool *t, int argc, char **argv);
-int gg_args_next(gg_tool *t);  /* the id of the next option, 0 at the end. Usage errors exit 2 */
+int gg_args_next(gg_tool *t); /* the id of the next option, 0 at the end. Usage errors exit 2 */
 void gg_usage(gg_tool *t, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn)); /* exit 2 */
 bool gg_parse_int(const char *s, int64_t *out);
 bool gg_parse_float(const char *s, double *out);

@@ -6,4 +6,5 @@ static bool dims(gg_dim x, gg_dim y, gg_dim *out)
 	return true;
 }
 
-GG_ARITH(Add, "x + y, broadcast", GG_NUMBERS, GG_COMMUTES, x + y, (int64_t)((uint64_t)x + (uint64_t)y), x + y, dims);
+GG_ARITH(Add, "x + y, broadcast", GG_NUMBERS, GG_COMMUTES, x + y, (int64_t)((uint64_t)x + (uint64_t)y), x + y,
+         dims);

@@ -1,3 +1,3 @@
 #include "pointwise.h"
 
-GG_BITS(BitwiseAnd, "bits of x and y, broadcast", GG_INTS, x & y);
+GG_BITS(BitwiseAnd, "bits of x and y, broadcast", GG_INTS, x &y);

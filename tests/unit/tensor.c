@@ -197,10 +197,12 @@ static void round_trips(void)
 		bad += gg_f8e5m2_from(gg_f8e5m2_to(h), false) != h;
 	}
 	ok(bad == 0, "every f8 pattern comes back");
-	ok(gg_f16_to(0x0001) == 0x1p-24 && gg_f16_to(0x7bff) == 65504 && gg_f16_to(0xfc00) == -INFINITY, "f16 values");
+	ok(gg_f16_to(0x0001) == 0x1p-24 && gg_f16_to(0x7bff) == 65504 && gg_f16_to(0xfc00) == -INFINITY,
+	   "f16 values");
 	ok(gg_bf16_to(0x0001) == 0x1p-133 && gg_bf16_to(0x7f80) == INFINITY, "bf16 values");
 	ok(gg_f8e4m3_to(0x7e) == 448 && gg_f8e4m3_to(1) == 0x1p-9, "f8e4m3 values");
-	ok(gg_f8e5m2_to(0x7b) == 57344 && gg_f8e5m2_to(1) == 0x1p-16 && gg_f8e5m2_to(0x7c) == INFINITY, "f8e5m2 values");
+	ok(gg_f8e5m2_to(0x7b) == 57344 && gg_f8e5m2_to(1) == 0x1p-16 && gg_f8e5m2_to(0x7c) == INFINITY,
+	   "f8e5m2 values");
 }
 
 static int64_t stored(gg_dtype t, double x)
@@ -227,9 +229,11 @@ static void integers(void)
 	ok((uint64_t)stored(GG_U64, 0x1.8p63) == 0xc000000000000000u, "large u64");
 	ok(stored(GG_U8, -1) == 255 && stored(GG_U8, 300) == 44, "u8 wraps");
 	ok(wrapped(GG_I8, 200) == -56 && wrapped(GG_U16, -1) == 65535, "i8 and u16 wrap");
-	ok(wrapped(GG_I4, 9) == -7 && wrapped(GG_I4, -8) == -8 && wrapped(GG_U4, 17) == 1, "4-bit types wrap");
+	ok(wrapped(GG_I4, 9) == -7 && wrapped(GG_I4, -8) == -8 && wrapped(GG_U4, 17) == 1,
+	   "4-bit types wrap");
 	ok(wrapped(GG_BOOL, 256) == 1 && wrapped(GG_BOOL, 0) == 0, "bool");
-	ok(wrapped(GG_BF16, (1ll << 60) + (1ll << 52) + 1) == (1ll << 60) + (1ll << 53), "i64 to bf16 rounds once");
+	ok(wrapped(GG_BF16, (1ll << 60) + (1ll << 52) + 1) == (1ll << 60) + (1ll << 53),
+	   "i64 to bf16 rounds once");
 	ok(wrapped(GG_F32, 16777217) == 16777216, "i64 to f32 rounds to even");
 }
 
@@ -253,7 +257,8 @@ static void blocks(void)
 	for (int t = 1; t < GG_DTYPES; t++)
 		bad += gg_dtype_find(gg_dtype_name((gg_dtype)t)) != (gg_dtype)t ||
 		       gg_dtype_from_onnx(gg_dtype_onnx((gg_dtype)t)) != (gg_dtype)t;
-	ok(bad == 0 && gg_dtype_find("f33") == GG_NONE && gg_dtype_from_onnx(99) == GG_NONE, "names and codes");
+	ok(bad == 0 && gg_dtype_find("f33") == GG_NONE && gg_dtype_from_onnx(99) == GG_NONE,
+	   "names and codes");
 }
 
 static void shapes(void)
@@ -261,7 +266,8 @@ static void shapes(void)
 	gg_dim n = gg_dim_sym("N"), m = gg_dim_sym("M");
 	gg_shape a = gg_shape_of(2, (gg_dim[]){n, 1}), b = gg_shape_of(3, (gg_dim[]){4, n, 3}), out;
 	gg_arena arena = {0};
-	ok(gg_broadcast(&a, &b, &out) && !strcmp(gg_shape_str(&arena, &out), "[4,N,3]"), "a symbol with itself and with 1");
+	ok(gg_broadcast(&a, &b, &out) && !strcmp(gg_shape_str(&arena, &out), "[4,N,3]"),
+	   "a symbol with itself and with 1");
 	a = gg_shape_of(1, &n);
 	b = gg_shape_of(1, (gg_dim[]){5});
 	ok(gg_broadcast(&a, &b, &out) && out.dim[0] == 5, "a symbol with a number");
@@ -281,7 +287,8 @@ static void shapes(void)
 	a.dim[2] = 0;
 	ok(gg_size_of(GG_F32, &a, &bytes) && bytes == 0, "nothing, however large the rest");
 	a = gg_shape_of(3, (gg_dim[]){n, 3, n});
-	ok(!strcmp(gg_dim_str(gg_shape_count_dim(&a, 0, 3)), "3*N*N") && gg_shape_count(&a) == -1, "a symbolic count");
+	ok(!strcmp(gg_dim_str(gg_shape_count_dim(&a, 0, 3)), "3*N*N") && gg_shape_count(&a) == -1,
+	   "a symbolic count");
 	ok(!strcmp(gg_shape_str(&arena, &gg_shape_unknown), "[*]"), "text of an unknown shape");
 	gg_arena_fini(&arena);
 }
