@@ -33,6 +33,9 @@ typedef struct load {
 	int depth;    /* of bodies */
 	void **dense; /* the same for small ids, which are nearly all of them */
 	size_t ndense;
+	gg_dim dim; /* the last symbolic one, as it was read */
+	const char *dim_text;
+	size_t dim_len;
 	gg_map ids; /* id -> value, node or temp: see entry() */
 	uint32_t max_id;
 	gg_dtype dtype; /* read last */
@@ -220,6 +223,28 @@ static gg_value *take_value(load *l, const gg_graph *g, const char *what)
 }
 
 /* ---- value -------------------------------------------------------------------------------- */
+/* The text before is tried first: a batch is in nearly every shape. */
+static gg_dim take_symbolic_dim(load *l)
+{
+	const char *at = l->r->p;
+	if (l->dim_len && (size_t)(l->r->end - at) >= l->dim_len && !memcmp(at, l->dim_text, l->dim_len)) {
+		l->r->p = at + l->dim_len;
+		return l->dim;
+	}
+	const char *text = gg_take_name(l->r, "dim");
+	gg_dim d = 0;
+	if (!text)
+		return 0;
+	if (!gg_dim_parse(text, &d)) {
+		bad(l, at, "'%s' is not a dim", text);
+		return 0;
+	}
+	l->dim = d;
+	l->dim_text = at;
+	l->dim_len = (size_t)(l->r->p - at);
+	return d;
+}
+
 static gg_shape take_shape(load *l)
 {
 	const char *at = l->r->p;
@@ -234,10 +259,7 @@ static gg_shape take_shape(load *l)
 			s.dim[i] = gg_take_int(l->r, "dim", 0, INT64_MAX);
 			continue;
 		}
-		at = l->r->p;
-		const char *text = gg_take_name(l->r, "dim");
-		if (text && !gg_dim_parse(text, &s.dim[i]))
-			bad(l, at, "'%s' is not a dim", text);
+		s.dim[i] = take_symbolic_dim(l);
 	}
 	s.rank = (int)n;
 	return l->r->failed ? gg_shape_unknown : s;
