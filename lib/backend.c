@@ -63,14 +63,24 @@ static int cpus(void)
 }
 
 /* Asked once: a bound thread would see its own CPU only. */
-int gg_threads(void)
+/* What GG_NUM_THREADS says; 0: nothing, -1: no number of threads. */
+static int wanted_threads(void)
 {
-	static int known;
 	const char *s = getenv("GG_NUM_THREADS");
 	int64_t n;
 
-	if (s && gg_parse_int(s, &n) && n > 0 && n < 4096)
-		return (int)n;
+	if (!s || !*s)
+		return 0;
+	return gg_parse_int(s, &n) && n > 0 && n < 4096 ? (int)n : -1;
+}
+
+int gg_threads(void)
+{
+	static int known;
+	int wanted = wanted_threads();
+
+	if (wanted > 0)
+		return wanted;
 	if (!known)
 		known = cpus();
 	return known;
@@ -97,6 +107,11 @@ const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
 
 	if (b)
 		return b;
+	if (threads <= 0 && wanted_threads() < 0) {
+		gg_error(d, GG_USAGE, "GG_NUM_THREADS is '%s', not a number of threads",
+		         getenv("GG_NUM_THREADS"));
+		return NULL;
+	}
 	path = gg_printf(&a, "%s/lib/gg-%s.so", gg_prefix(), name);
 	set_new_handler();
 	threads = threads > 0 ? threads : gg_threads();

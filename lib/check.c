@@ -89,9 +89,9 @@ static bool check_count(check *c, const gg_node *n, const char *what, int have, 
 {
 	if (have >= min && (max < 0 || have <= max))
 		return true;
-	const char *s = (have < min ? min : max) == 1 ? "" : "s";
 	return gg_node_error(c->d, GG_MALFORMED, n, "it has %d %s%s, %s %d expected", have, what,
-	                     have == 1 ? "" : s, have < min ? "at least" : "at most", have < min ? min : max);
+	                     have == 1 ? "" : "s", have < min ? "at least" : "at most",
+	                     have < min ? min : max);
 }
 
 static bool check_inputs(check *c, const gg_node *n)

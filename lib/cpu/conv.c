@@ -166,6 +166,7 @@ static bool prepare(gg_call *c)
 		k->op = dnn_conv_new(&o);
 	}
 	if (!k->op) { /* its reference does all of it */
+		cpu_say_reference(c);
 		j = 1;
 		h = CPU_HEAD;
 		k->residual = -1;

@@ -147,6 +147,13 @@ void cpu_out_end(gg_call *c, float *p)
 	free(p);
 }
 
+void cpu_say_reference(const gg_call *c)
+{
+	if (gg_count(&c->out[0]))
+		gg_note(c->d, "node '%s' (%s): oneDNN does not take it as it is: its reference kernel runs",
+		        gg_node_name(c->node), c->node->op->name);
+}
+
 /* The first covered node on ref, its output into `out` in the layout of output 0. */
 bool cpu_reference(gg_call *c, float *out)
 {

@@ -20,6 +20,8 @@ bool cpu_same_bytes(const gg_shape *s);
 bool cpu_convert(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout to);
 /* The call's first node on ref, into `out` in output 0's layout: for shapes not worth a kernel. */
 bool cpu_reference(gg_call *c, float *out);
+/* Says, when a call is prepared, that oneDNN does not take it and its (slow) reference will run. */
+void cpu_say_reference(const gg_call *c);
 static inline int64_t cpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline const float *cpu_in(const gg_call *c, int i) { return i < c->nin ? c->in[i].data : 0; }
 

@@ -197,6 +197,7 @@ static bool prepare(gg_call *c)
 		k->op = dnn_matmul_new(&m);
 	}
 	if (!k->op) { /* its reference does all of it */
+		cpu_say_reference(c);
 		j = 1;
 		h = CPU_HEAD;
 	}

@@ -311,3 +311,12 @@ refused() {
 	[ "$status" -ne 0 ]
 	[ "$output" = "gg-run: <stdin>: the input is empty: the tool before this one failed" ]
 }
+
+@test "GG_NUM_THREADS that is no number is an error, not a guess" {
+	printf 'graph "g"\ninput %%x : f32[4]\n%%y = Relu(%%x)\noutput %%y\n' >"$BATS_TEST_TMPDIR/t.gg"
+	GG_NUM_THREADS=many run gg-run -q --target=cpu "$BATS_TEST_TMPDIR/t.gg"
+	[ "$status" = 2 ]
+	[[ $output == *"GG_NUM_THREADS is 'many', not a number of threads"* ]]
+	GG_NUM_THREADS=1 run gg-run -q --target=cpu "$BATS_TEST_TMPDIR/t.gg"
+	[ "$status" = 0 ]
+}
