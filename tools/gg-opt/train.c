@@ -1,0 +1,402 @@
+/* The parts of a training step that all optimisers share: see train.h. */
+#include "train.h"
+#include "../../lib/tool.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options ------------------------------------------------------------------------------ */
+double train_option(train *t, const char *key, double or)
+{
+	const char *s = gg_pass_option(t->p, key);
+	double x = or ;
+	if (s && (!gg_parse_float(s, &x) || !isfinite(x) || x < 0)) {
+		t->bad = true;
+		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes a number from 0 on, not '%s'",
+		         t->p->pass->name, key, s);
+	}
+	return x;
+}
+
+bool train_flag(train *t, const char *key)
+{
+	double x = train_option(t, key, 0);
+	if (x != 0 && x != 1) {
+		t->bad = true;
+		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes 0 or 1", t->p->pass->name, key);
+	}
+	return x == 1;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+static gg_value *make(train *t, const char *op, int nin, gg_value *const *in, const char *name)
+{
+	gg_node *n;
+	for (int i = 0; i < nin; i++)
+		if (!in[i])
+			return 0;
+	if (t->bad)
+		return 0;
+	name = gg_fresh_name(t->g, name ? name : t->name && t->at != t->head ? t->name : in[0]->name);
+	n = gg_add_node(t->g, t->at, gg_op_find(op), nin, in, 1, &name);
+	return n->out[0];
+}
+
+static gg_value *done(train *t, gg_value *v)
+{
+	if (v && !gg_infer_node(t->p->d, v->producer))
+		t->bad = true;
+	return t->bad ? 0 : v;
+}
+
+gg_value *train_op(train *t, const char *op, gg_value *a, gg_value *b)
+{
+	return done(t, make(t, op, b ? 2 : 1, (gg_value *[]){a, b}, 0));
+}
+
+gg_value *train_cast(train *t, gg_value *v, gg_dtype to)
+{
+	if (!v || v->dtype == to)
+		return v;
+	gg_value *y = make(t, "Cast", 1, &v, 0);
+	if (y)
+		gg_set_attr_dtype(y->producer, "to", to);
+	return done(t, y);
+}
+
+gg_value *train_select(train *t, gg_value *test, gg_value *yes, gg_value *no)
+{
+	return done(t, make(t, "Where", 3, (gg_value *[]){test, yes, no}, 0));
+}
+
+gg_value *train_all(train *t, const char *op, gg_value *v)
+{
+	gg_value *y = make(t, op, 1, &v, 0);
+	if (y)
+		gg_set_attr_int(y->producer, "keepdims", 0);
+	return done(t, y);
+}
+
+/* One constant for each name, dtype and value. */
+gg_value *train_number(train *t, const char *name, gg_dtype type, double x)
+{
+	double room = 0;
+	gg_tensor one = {.dtype = type, .data = &room};
+	gg_value *v = gg_find_value(t->g, name);
+	gg_tensor old;
+	if (gg_dtype_class(type) == 'F')
+		gg_set_f64(&one, 0, x);
+	else
+		gg_set_i64(&one, 0, (int64_t)x);
+	if (v && gg_is_const(v) && v->dtype == type && v->shape.rank == 0 &&
+	    gg_value_tensor(t->p->d, v, &old) && !memcmp(old.data, one.data, gg_dtype_size(type)))
+		return v;
+	return t->bad ? 0 : gg_add_tensor(t->g, name, &one);
+}
+
+gg_value *train_add_scaled(train *t, gg_value *a, const char *name, double s, gg_value *b)
+{
+	if (s == 0 || !a || !b)
+		return b ? a : 0;
+	if (s != 1)
+		b = train_op(t, "Mul", b, train_number(t, name, (gg_dtype)b->dtype, s));
+	return train_op(t, "Add", b, a);
+}
+
+/* ---- state ---------------------------------------------------------------------------------- */
+static gg_value *new_param(train *t, const char *name, gg_dtype type, const gg_shape *s, double start)
+{
+	double room = 0;
+	gg_tensor one = {.dtype = type, .data = &room};
+	gg_data *data;
+	if (t->bad)
+		return 0;
+	if (gg_find_value(t->g, name)) {
+		t->bad = true;
+		gg_error(t->p->d, GG_MALFORMED, "the name '%s' is taken: the graph has such a value already",
+		         name);
+		return 0;
+	}
+	if (s->rank) { /* as a generator, so that it takes no room in the stream */
+		gg_fill how = start == 0 ? GG_FILL_ZEROS : GG_FILL_UNIFORM;
+		data = gg_data_fill(t->p->m, how, 0, start, start);
+	} else {
+		if (gg_dtype_class(type) == 'F')
+			gg_set_f64(&one, 0, start);
+		else
+			gg_set_i64(&one, 0, (int64_t)start);
+		data = gg_data_inline(t->p->m, one.data, (int64_t)gg_dtype_size(type));
+	}
+	return gg_add_const(t->g, GG_PARAM, gg_intern(name), type, s, data);
+}
+
+gg_value *train_state(train *t, const char *name, const char *what, gg_value *w, double start)
+{
+	return w ? new_param(t, gg_printf(&t->p->scratch, "%s.%s", name, what), (gg_dtype)w->dtype, &w->shape,
+	                     start)
+	         : 0;
+}
+
+void train_becomes(train *t, gg_value *state, gg_value *v)
+{
+	if (state && t->apply)
+		v = train_select(t, t->apply, v, state);
+	if (!t->bad && state && v)
+		gg_add_state(t->g, state, v);
+}
+
+static bool is_state(const gg_graph *g, const gg_value *v)
+{
+	for (size_t i = 0; i < g->nstate; i++)
+		if (g->state[i]->param == v)
+			return true;
+	return false;
+}
+
+/* ---- learning rate -------------------------------------------------------------------------- */
+gg_node *train_scalars(train *t)
+{
+	gg_node *at = t->at;
+	t->at = t->head;
+	return at;
+}
+
+gg_value *train_count(train *t)
+{
+	gg_value *v = t->next;
+	for (const gg_use *u = v ? v->uses : 0; u; u = u->next)
+		if (u->node && !strcmp(u->node->op->name, "Cast") && u->node->out[0]->dtype == GG_F64)
+			return u->node->out[0];
+	return train_cast(t, v, GG_F64);
+}
+
+static gg_value *f64(train *t, const char *name, double x) { return train_number(t, name, GG_F64, x); }
+
+/* How far the schedule is, from 0 to 1. */
+static gg_value *progress(train *t, gg_value *s, double over)
+{
+	gg_value *x = train_op(t, "Div", s, f64(t, "lr.over", over));
+	return train_op(t, "Min", x, f64(t, "lr.one", 1));
+}
+
+/* min + (lr - min) factor */
+static gg_value *between(train *t, gg_value *factor)
+{
+	double min = train_option(t, "min_lr", 0);
+	gg_value *v = train_op(t, "Mul", f64(t, "lr.range", t->lr - min), factor);
+	return min != 0 ? train_op(t, "Add", v, f64(t, "lr.min", min)) : v;
+}
+
+static double wanted(train *t, const char *key, const char *schedule)
+{
+	double x = train_option(t, key, 0);
+	if (!(x >= 1) && !t->bad) {
+		t->bad = true;
+		gg_error(t->p->d, GG_USAGE, "pass '%s': schedule '%s' needs the option '%s', at least 1",
+		         t->p->pass->name, schedule, key);
+	}
+	return x;
+}
+
+/* s: updates since the schedule began. NULL: the rate is constant. */
+static gg_value *scheduled(train *t, const char *how, gg_value *s)
+{
+	if (!strcmp(how, "step")) {
+		gg_value *falls = train_op(
+		    t, "Floor", train_op(t, "Div", s, f64(t, "lr.every", wanted(t, "every", how))), 0);
+		return train_op(t, "Mul", f64(t, "lr.base", t->lr),
+		                train_op(t, "Pow", f64(t, "lr.gamma", train_option(t, "gamma", 0.1)), falls));
+	}
+	gg_value *x = progress(t, s, wanted(t, "over", how));
+	if (!strcmp(how, "cosine")) {
+		x = train_op(t, "Cos", train_op(t, "Mul", x, f64(t, "lr.pi", acos(-1))), 0);
+		x = train_op(t, "Add", x, f64(t, "lr.one", 1));
+		return between(t, train_op(t, "Mul", x, f64(t, "lr.half", 0.5)));
+	}
+	x = train_op(t, "Sub", f64(t, "lr.one", 1), x);
+	return between(t, train_op(t, "Pow", x, f64(t, "lr.power", train_option(t, "power", 1))));
+}
+
+static void learning_rate(train *t)
+{
+	static const char *const known[] = {"constant", "step", "cosine", "polynomial"};
+	const char *how = gg_pass_option(t->p, "schedule");
+	double warmup = train_option(t, "warmup", 0);
+	gg_value *s, *x = 0;
+	bool good = false;
+	how = how ? how : "constant";
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		good |= !strcmp(known[i], how);
+	if (!good) {
+		t->bad = true;
+		gg_error(t->p->d, GG_USAGE, "pass '%s': no schedule is named '%s'", t->p->pass->name, how);
+		return;
+	}
+	if (!strcmp(how, "constant") && !(warmup > 0))
+		return;
+	s = train_cast(t, t->step, GG_F64);
+	if (strcmp(how, "constant")) {
+		gg_value *from = s;
+		if (warmup > 0)
+			from = train_op(t, "Max", train_op(t, "Sub", s, f64(t, "lr.warmup", warmup)),
+			                f64(t, "lr.zero", 0));
+		x = scheduled(t, how, from);
+	}
+	if (warmup > 0) {
+		gg_value *w = f64(t, "lr.warmup", warmup), *base = f64(t, "lr.base", t->lr);
+		gg_value *grown = train_op(t, "Div", train_op(t, "Mul", base, train_count(t)), w);
+		x = train_select(t, train_op(t, "Less", s, w), grown, x ? x : base);
+	}
+	t->rate = x;
+}
+
+gg_value *train_rate(train *t, gg_dtype type)
+{
+	gg_value *v = gg_find_value(t->g, "lr");
+	if (!t->rate)
+		return train_number(t, "lr", type, t->lr);
+	if (v && v->producer && gg_in(v->producer, 0) == t->rate && v->dtype == type)
+		return v;
+	gg_node *at = train_scalars(t);
+	v = make(t, "Cast", 1, &t->rate, "lr");
+	if (v)
+		gg_set_attr_dtype(v->producer, "to", type);
+	v = done(t, v);
+	t->at = at;
+	return v;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------ */
+typedef struct item {
+	gg_value *w, *g;
+	gg_node *last; /* what reads the parameter or makes the gradient, whichever is later */
+} item;
+typedef struct items {
+	item *p;
+	size_t n, cap;
+} items;
+
+/* The last node that reads w or makes g: its update may stand right behind it. */
+static gg_node *last_node(const gg_value *w, const gg_value *g)
+{
+	gg_node *last = g->producer;
+	for (const gg_use *u = w->uses; u; u = u->next)
+		if (u->node && (!last || u->node->order > last->order))
+			last = u->node;
+	return last;
+}
+
+static bool collect(train *t, items *l)
+{
+	gg_graph_number(t->g);
+	for (gg_value *w = t->g->consts; w; w = w->next_const) {
+		gg_value *g = w->kind == GG_PARAM
+		                  ? gg_find_value(t->g, gg_printf(&t->p->scratch, "grad.%s", w->name))
+		                  : 0;
+		if (!g)
+			continue;
+		if (is_state(t->g, w))
+			return gg_error(t->p->d, GG_MALFORMED,
+			                "parameter '%s' is updated already: one optimiser is enough",
+			                w->name);
+		if (gg_dtype_class((gg_dtype)w->dtype) != 'F')
+			return gg_error(t->p->d, GG_UNSUPPORTED,
+			                "parameter '%s' is %s, which cannot be trained", w->name,
+			                gg_dtype_name((gg_dtype)w->dtype));
+		GG_PUSH(l->p, l->n, l->cap, ((item){w, g, last_node(w, g)}));
+	}
+	return l->n || gg_error(t->p->d, GG_USAGE,
+	                        "pass '%s': no parameter has a gradient: the passes loss and grad come first",
+	                        t->p->pass->name);
+}
+
+static void clip_value(train *t, items *l, double limit)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		gg_value *g = l->p[i].g;
+		gg_dtype type = (gg_dtype)g->dtype;
+		l->p[i].g = done(t, make(t, "Clip", 3,
+		                         (gg_value *[]){g, train_number(t, "clip.min", type, -limit),
+		                                        train_number(t, "clip.max", type, limit)},
+		                         0));
+	}
+}
+
+static void clip_norm(train *t, items *l, double limit)
+{
+	gg_value **sum = gg_alloc_n(&t->p->scratch, l->n, sizeof *sum), *x;
+	for (size_t i = 0; i < l->n; i++)
+		sum[i] = train_all(t, "ReduceSumSquare", train_cast(t, l->p[i].g, GG_F32));
+	x = l->n > 1 ? done(t, make(t, "Sum", (int)l->n, sum, "grad_norm")) : sum[0];
+	x = done(t, make(t, "Sqrt", 1, &x, "grad_norm"));
+	x = train_op(t, "Add", x, train_number(t, "clip.eps", GG_F32, 1e-6));
+	x = train_op(t, "Div", train_number(t, "clip.norm", GG_F32, limit), x);
+	x = train_op(t, "Min", x, train_number(t, "clip.one", GG_F32, 1));
+	for (size_t i = 0; i < l->n; i++)
+		l->p[i].g = train_op(t, "Mul", train_cast(t, l->p[i].g, GG_F32), x);
+}
+
+/* Steps of a group are counted in 'accumulated'; its last makes the update. */
+static void accumulate(train *t, items *l, double n)
+{
+	gg_value *zero = train_number(t, "accumulate.none", GG_I64, 0);
+	gg_value *one = train_number(t, "accumulate.one", GG_I64, 1);
+	gg_value *size = train_number(t, "accumulate.size", GG_I64, n);
+	gg_value *count = new_param(t, "accumulated", GG_I64, &(gg_shape){.rank = 0}, 0);
+	gg_value *next = train_op(t, "Add", count, one);
+	gg_value *full = train_op(t, "Equal", next, size);
+	train_becomes(t, count, train_select(t, full, zero, next));
+	for (size_t i = 0; i < l->n; i++) {
+		gg_dtype type = l->p[i].w->dtype == GG_F64 ? GG_F64 : GG_F32;
+		gg_value *g = train_cast(t, l->p[i].g, type);
+		gg_value *sum = train_state(t, l->p[i].w->name, "accumulated", g, 0);
+		g = train_op(t, "Add", sum, g);
+		train_becomes(t, sum, train_select(t, full, train_number(t, "accumulate.zero", type, 0), g));
+		l->p[i].g = train_op(t, "Div", g, train_number(t, "accumulate.steps", type, n));
+	}
+	t->apply = full;
+}
+
+static void update_all(train *t, const items *l, bool early, train_update *update)
+{
+	for (size_t i = 0; i < l->n && !t->bad; i++) {
+		const item *k = &l->p[i];
+		gg_dtype type = k->w->dtype == GG_F64 ? GG_F64 : GG_F32;
+		t->name = gg_printf(&t->p->scratch, "update.%s", k->w->name);
+		t->at = early && k->last ? k->last->next : 0;
+		gg_value *w = update(t, k->w->name, train_cast(t, k->w, type), train_cast(t, k->g, type));
+		train_becomes(t, k->w, train_cast(t, w, (gg_dtype)k->w->dtype));
+	}
+}
+
+bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
+{
+	train t = {.p = p, .g = g, .head = g->first};
+	items l = {0};
+	if (g->owner)
+		return true;
+	if (!collect(&t, &l) || !gg_apply(p, 0)) {
+		free(l.p);
+		return p->d->errors == 0;
+	}
+	double value = train_option(&t, "clip_value", 0), norm = train_option(&t, "clip_norm", 0);
+	double group = train_option(&t, "accumulate", 1);
+	t.lr = train_option(&t, "lr", lr);
+	train_scalars(&t);
+	t.step = new_param(&t, "step", GG_I64, &(gg_shape){.rank = 0}, 0);
+	t.next = train_op(&t, "Add", t.step, train_number(&t, "step.one", GG_I64, 1));
+	learning_rate(&t);
+	t.at = 0;
+	if (group > 1)
+		accumulate(&t, &l, floor(group));
+	if (value > 0)
+		clip_value(&t, &l, value);
+	if (norm > 0)
+		clip_norm(&t, &l, norm);
+	update_all(&t, &l, !t.apply && norm <= 0 && value <= 0, update);
+	t.at = 0;
+	t.name = 0;
+	train_becomes(&t, t.step, t.next);
+	free(l.p);
+	return !t.bad;
+}
