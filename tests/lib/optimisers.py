@@ -139,6 +139,40 @@ def run(folder, name, options, target, pipeline):
     return {k: np.load(f"{folder}/{k}.out.npy") for k in "wb"}
 
 
+FUSIONS = "momentum_weight_scale momentum_weight_scale_orders momentum_scale momentum_weight momentum_cast " \
+    "combine_momentum combine_momentum_weight fused_adam fused_adam_corrected adam_weight_decay " \
+    "adam_weight_decay_factor cast_all addn bce_with_logits bce_with_logits_sum".split()
+
+
+def tensors(folder, target, graph, names):
+    """Outputs and state after three steps on the same inputs."""
+    os.makedirs(folder, exist_ok=True)
+    args = ["gg-run", "-q", "--target=" + target, "--steps=3"] + [f"--output={n}={folder}/{n}.npy" for n in names]
+    subprocess.run(args, input=graph, check=True)
+    return {n: np.load(f"{folder}/{n}.npy").astype("f8") for n in names}
+
+
+def fusions(folder, number):
+    """The golden cases that fire, before and after: the same numbers."""
+    bad, here = 0, os.path.dirname(os.path.abspath(__file__))
+    for name in FUSIONS:
+        text = open(f"{here}/../golden/gg-opt/{name}.gg").read()
+        passes, text = text.split("--pass=")[1].split()[0], text.split("# want")[0]
+        names = [l.split()[1].strip("%") for l in text.splitlines() if l.startswith(("output", "state"))]
+        fused = subprocess.run(["gg-opt", "--pass=" + passes], input=text.encode(), stdout=subprocess.PIPE,
+                               check=True).stdout
+        want, worst = tensors(folder + "/a", "ref", text.encode(), names), ""
+        for target in "ref", "cpu":
+            got = tensors(folder + "/b", target, fused, names)
+            for n in names:
+                if not np.allclose(got[n], want[n], rtol=1e-5, atol=1e-6):
+                    worst += f" {target} {n}: {np.abs(got[n] - want[n]).max():.3g};"
+        number += 1
+        bad += bool(worst)
+        print(f"{'not ' if worst else ''}ok {number} - fused like unfused: {name}{worst}")
+    return bad, number
+
+
 def main():
     rng = np.random.default_rng(7)
     params = {"w": rng.normal(size=(5, 3)).astype("f4"), "b": rng.normal(size=3).astype("f4")}
@@ -163,8 +197,9 @@ def main():
                     worst += f" {target} {pipeline} fails;"
             bad += bool(worst)
             print(f"{'not ' if worst else ''}ok {i + 1} - {rule.__name__}:{options}{worst}")
-    print(f"1..{len(CASES)}")
-    return bad > 0
+        more, total = fusions(folder, len(CASES))
+    print(f"1..{total}")
+    return bad + more > 0
 
 
 sys.exit(main())
