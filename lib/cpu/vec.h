@@ -78,6 +78,13 @@ typedef struct vec_table {
 	void (*lstm)(int64_t n, const float *g, float *c, float *h);
 	/* z: update gate, r: reset gate; g: candidate's sum; h old and new */
 	void (*gru)(int64_t n, const float *z, const float *g, const float *h, float *out);
+	/* Optimiser updates of n elements: the new w, m, v (in the place of the old or not) from the old
+	 * and a gradient. p of momentum: decay, scale, lr, momentum, Nesterov. p of adam: beta1, 1-beta1,
+	 * beta2, 1-beta2, eps, lr, factor and decay of w, correction. */
+	void (*momentum)(int64_t n, float *w, float *m, const float *w0, const float *m0, const float *g,
+	                 const float *p);
+	void (*adam)(int64_t n, float *w, float *m, float *v, const float *w0, const float *m0,
+	             const float *v0, const float *g, const float *p);
 } vec_table;
 extern const vec_table *vec;
 

@@ -61,6 +61,14 @@ static bool ok_floats(const gg_node *n, const char **why)
 	return n->in[1].value->dtype == GG_F32 || no(why, "dtype of input 1");
 }
 
+static bool ok_all_f32(const gg_node *n, const char **why)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i].value && n->in[i].value->dtype != GG_F32)
+			return no(why, "an input that is not f32");
+	return true;
+}
+
 static bool ok_layernorm(const gg_node *n, const char **why)
 {
 	return !(gg_out(n, 1) || gg_out(n, 2)) || no(why, "output 1");

@@ -296,6 +296,34 @@ static void gru(int64_t n, const float *z, const float *g, const float *h, float
 	}
 }
 
+static void momentum(int64_t n, float *w, float *m, const float *w0, const float *m0, const float *g,
+                     const float *p)
+{
+	const float decay = p[0], scale = p[1], lr = p[2], mom = p[3], own = p[4] != 0 ? lr : 0;
+	const float kept = p[4] != 0 ? lr * mom : lr; /* what of the new momentum goes into w */
+	SIMD for (int64_t i = 0; i < n; i++)
+	{
+		float x = w0[i], d = (decay * x + g[i]) * scale, a = mom * m0[i] + d;
+		m[i] = a;
+		w[i] = x - (own * d + kept * a);
+	}
+}
+
+static void adam(int64_t n, float *w, float *m, float *v, const float *w0, const float *m0, const float *v0,
+                 const float *g, const float *p)
+{
+	const float b1 = p[0], c1 = p[1], b2 = p[2], c2 = p[3], eps = p[4], lr = p[5], factor = p[6];
+	const float decay = p[7], correction = p[8];
+	SIMD for (int64_t i = 0; i < n; i++)
+	{
+		float x = w0[i], d = g[i], a = b1 * m0[i] + c1 * d, b = b2 * v0[i] + c2 * (d * d);
+		float u = a / (__builtin_sqrtf(b) / correction + eps);
+		m[i] = a;
+		v[i] = b;
+		w[i] = factor * x - lr * (decay * x + u);
+	}
+}
+
 #define X(name, expr) .name = p_##name,
 const vec_table CAT(vec_, ISA) = {VEC_POINTWISE(X).fill = fill,
                                   .affine = affine,
@@ -313,4 +341,6 @@ const vec_table CAT(vec_, ISA) = {VEC_POINTWISE(X).fill = fill,
                                   .acc_square = acc_square,
                                   .acc_exp = acc_exp,
                                   .lstm = lstm,
-                                  .gru = gru};
+                                  .gru = gru,
+                                  .momentum = momentum,
+                                  .adam = adam};
