@@ -666,6 +666,8 @@ bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out)
 	return update_state(x);
 }
 
+void gg_exec_start_at(gg_exec *x, uint64_t n) { x->main->runs = n; }
+
 bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
 {
 	gg_tensor *base = &x->main->base[gg_slot(x, param)];

@@ -24,6 +24,8 @@ void gg_exec_free(gg_exec *x);
 /* in[i] belongs to main->in[i]. A param may be overridden by gg_exec_set_param. Outputs point
  * into the executor and hold until the next run. */
 bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out);
+/* Random nodes draw as in run number n, from 0; each run counts on. */
+void gg_exec_start_at(gg_exec *x, uint64_t n);
 bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t); /* copied */
 bool gg_exec_get_param(gg_exec *x, gg_value *param, gg_tensor *out);
 /* A value of the main graph after a run, for --print of an inner value; keep it first. */

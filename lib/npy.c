@@ -279,28 +279,38 @@ static bool in_range(npy *h, const gg_tensor *t, int64_t count)
 	return true;
 }
 
-static bool load(npy *h, gg_dtype want, gg_tensor *t)
+/* Dtype, shape and bytes of what follows the header. */
+static bool measure(npy *h, gg_dtype want, gg_tensor *t, int64_t *count, int64_t *bytes)
 {
-	int64_t count = 1, bytes, step = h->kind == 'U' || h->kind == 'c' ? 4 : h->size;
 	bool empty = false;
 
+	*count = 1;
 	for (int i = 0; i < h->shape.rank; i++)
 		empty |= h->shape.dim[i] == 0;
 	for (int i = 0; i < h->shape.rank && !empty; i++)
-		if (__builtin_mul_overflow(count, h->shape.dim[i], &count))
+		if (__builtin_mul_overflow(*count, h->shape.dim[i], count))
 			return fail(h, "its size overflows");
-	count = empty ? 0 : count;
+	*count = empty ? 0 : *count;
 	t->dtype = find_dtype(h->kind, h->size, want);
 	t->shape = h->shape;
 	if (!t->dtype)
 		return gg_error(h->d, GG_UNSUPPORTED, "%s: element type '%c%d' is not supported", h->name,
 		                h->kind, (int)h->size);
-	if (__builtin_mul_overflow(count, h->size, &bytes) || count > INT64_MAX / 16)
+	if (__builtin_mul_overflow(*count, h->size, bytes) || *count > INT64_MAX / 16)
 		return fail(h, "its size overflows");
-	if (bytes > h->end - h->p || count > (h->size ? bytes : h->end - h->p))
+	if (*bytes > h->end - h->p || *count > (h->size ? *bytes : h->end - h->p))
 		return gg_error(h->d, GG_MALFORMED,
 		                "%s: the file is cut short: %lld bytes of data, its header says %lld",
-		                h->name, (long long)(h->end - h->p), (long long)bytes);
+		                h->name, (long long)(h->end - h->p), (long long)*bytes);
+	return true;
+}
+
+static bool load(npy *h, gg_dtype want, gg_tensor *t)
+{
+	int64_t count, bytes, step = h->kind == 'U' || h->kind == 'c' ? 4 : h->size;
+
+	if (!measure(h, want, t, &count, &bytes))
+		return false;
 	t->data = gg_xaligned((size_t)bytes);
 	if (h->fortran && h->shape.rank > 1)
 		from_fortran(&h->shape, h->size, h->p, t->data, count);
@@ -317,33 +327,65 @@ static bool load(npy *h, gg_dtype want, gg_tensor *t)
 	return false;
 }
 
-bool gg_npy_parse(gg_diag *d, const char *name, const void *p, size_t len, gg_dtype want, gg_tensor *out)
+/* Reads the header; h->p is then where the data start. */
+static bool open_npy(npy *h, const void *p, size_t len)
 {
-	npy h = {.d = d, .name = name, .p = p, .end = (const char *)p + len};
-	const uint8_t *b = p;
 	size_t start, size;
+	const uint8_t *b = p;
 	const char *data;
 
-	memset(out, 0, sizeof *out);
 	if (len < 10 || memcmp(p, magic, MAGIC))
-		return fail(&h, "it does not start as one");
+		return fail(h, "it does not start as one");
 	if (b[6] < 1 || b[6] > 3)
-		return gg_error(d, GG_UNSUPPORTED, "%s: .npy version %d is not supported", name, b[6]);
+		return gg_error(h->d, GG_UNSUPPORTED, "%s: .npy version %d is not supported", h->name, b[6]);
 	start = b[6] == 1 ? 10 : 12;
 	if (len < start)
-		return fail(&h, "it ends inside its header");
+		return fail(h, "it ends inside its header");
 	size = b[8] | (size_t)b[9] << 8;
 	if (b[6] > 1)
 		size |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
 	if (size > len - start)
-		return fail(&h, "it ends inside its header");
-	h.p += start;
-	data = h.p + size;
-	h.end = data;
-	if (!header(&h))
+		return fail(h, "it ends inside its header");
+	h->p = (const char *)p + start;
+	data = h->p + size;
+	h->end = data;
+	if (!header(h))
 		return false;
-	h.p = data;
-	h.end = (const char *)p + len;
+	h->p = data;
+	h->end = (const char *)p + len;
+	return true;
+}
+
+bool gg_npy_parse(gg_diag *d, const char *name, const void *p, size_t len, gg_dtype want, gg_tensor *out)
+{
+	npy h = {.d = d, .name = name};
+
+	memset(out, 0, sizeof *out);
+	return open_npy(&h, p, len) && load(&h, want, out);
+}
+
+/* As they lie there: in our byte order, row by row, and nothing to check. */
+static bool as_they_are(const npy *h, gg_dtype t)
+{
+	return !(h->order == '>' && h->size > 1) && !(h->fortran && h->shape.rank > 1) && t != GG_STRING &&
+	       t != GG_BOOL && gg_dtype_bits(t) != 4;
+}
+
+bool gg_npy_view(gg_diag *d, const char *name, const void *p, size_t len, gg_dtype want, gg_tensor *out,
+                 bool *owned)
+{
+	npy h = {.d = d, .name = name};
+	int64_t count, bytes;
+
+	memset(out, 0, sizeof *out);
+	*owned = false;
+	if (!open_npy(&h, p, len) || !measure(&h, want, out, &count, &bytes))
+		return false;
+	if (as_they_are(&h, out->dtype)) {
+		out->data = (void *)(uintptr_t)h.p;
+		return true;
+	}
+	*owned = true;
 	return load(&h, want, out);
 }
 

@@ -13,6 +13,10 @@
 bool gg_tensor_read(gg_diag *d, const char *path, gg_dtype want, gg_tensor *out);
 /* The same from memory; `name` is for messages. */
 bool gg_npy_parse(gg_diag *d, const char *name, const void *p, size_t len, gg_dtype want, gg_tensor *out);
+/* The same without a copy where it can: *owned false: out->data points into p, where nothing is
+ * aligned. */
+bool gg_npy_view(gg_diag *d, const char *name, const void *p, size_t len, gg_dtype want, gg_tensor *out,
+                 bool *owned);
 bool gg_pb_parse(gg_diag *d, const char *name, const void *p, size_t len, gg_tensor *out);
 
 void gg_npy_print(gg_buf *b, const gg_tensor *t);

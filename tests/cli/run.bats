@@ -140,7 +140,7 @@ refused() {
 		gg-dump s.gg | grep -qx 'param %p : f32\[2\] = \[4, 5\]'
 		gg-dump s.gg | grep -qx 'param %a : f32\[1\] = \[20\]'
 		gg-dump s.gg | grep -qx 'stage "parse"'
-		[ "$(gg-run -q --fill=ones --load-state s.gg --print q state.gg)" = "$(printf '0\t5\t6')" ]
+		[ "$(gg-run -q --fill=ones --load-state s.gg --print q state.gg)" = "$(printf '3\t5\t6')" ]
 	done
 	gg-select --target=cpu state.gg | gg-build | gg-run -q --fill=ones --save t.gg >/dev/null
 	gg-dump t.gg | grep -qx 'param %p : f32\[2\] = \[2, 3\]'
@@ -224,7 +224,7 @@ refused() {
 
 @test "options that have no effect alone are usage errors" {
 	refused 2 "gg-run: --batch and --shuffle go with --data (see gg-run --help)" gg-run --batch=2 m.gg
-	refused 2 "gg-run: --json is of times: it goes with --repeat or --duration (see gg-run --help)" gg-run --json m.gg
+	refused 2 "gg-run: --json is of times or values: it goes with --repeat, --duration or --print (see gg-run --help)" gg-run --json m.gg
 	refused 2 "gg-run: --target takes ref or cpu, not 'cuda' (see gg-run --help)" gg-run --target=cuda m.gg
 }
 

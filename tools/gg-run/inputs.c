@@ -120,6 +120,13 @@ static bool find_batch(job *j, feed *f)
 	if (gg_dim_known(dim) && j->batch && j->batch != dim)
 		return gg_error(&j->t->d, GG_USAGE, "--batch is %lld, but input '%s' takes %lld",
 		                (long long)j->batch, f->v->name, (long long)dim);
+	f->last = f->batch;
+	if (j->whole && !gg_dim_known(dim)) { /* a short last batch is a shape of its own */
+		f->batch = f->batch > rows && rows ? rows : f->batch;
+		f->last = rows % f->batch ? rows % f->batch : f->batch;
+		f->count = (rows + f->batch - 1) / f->batch;
+		return true;
+	}
 	f->count = rows / f->batch;
 	if (f->count && rows % f->batch)
 		gg_note(&j->t->d,
@@ -132,7 +139,7 @@ static bool open_data(job *j, feed *f, const char *path)
 {
 	int rank = f->v->shape.rank;
 
-	if (!gg_tensor_read(&j->t->d, path, (gg_dtype)f->v->dtype, &f->all))
+	if (!table_open(&j->t->d, &f->all, path, f->v->name, (gg_dtype)f->v->dtype))
 		return false;
 	f->given = true;
 	f->owned = true;
@@ -145,6 +152,7 @@ static bool open_data(job *j, feed *f, const char *path)
 	if (!check_rows(j, f) || (f->batched && !find_batch(j, f)))
 		return false;
 	f->batch = f->sliced ? 1 : f->batch;
+	f->last = f->sliced ? 1 : f->last;
 	f->count = f->sliced ? f->all.shape.dim[0] : f->count;
 	if (!f->count)
 		return gg_error(&j->t->d, GG_MALFORMED,
@@ -176,21 +184,34 @@ static void shuffle(feed *f, int64_t seed, int64_t epoch)
 	}
 }
 
-bool next_step(job *j, feed *f, int64_t step)
+int64_t epoch_steps(const job *j, const feed *f)
 {
+	int64_t most = 0;
+
+	for (size_t i = 0; i < j->m->main->nin; i++)
+		if (f[i].count > most)
+			most = f[i].count;
+	return most;
+}
+
+int64_t next_step(job *j, feed *f, int64_t step)
+{
+	int64_t samples = 1;
+
 	for (size_t i = 0; i < j->m->main->nin; i++) {
 		feed *k = &f[i];
-		int64_t row = k->batch ? (int64_t)gg_nbytes(&k->t) / k->batch : 0;
+		int64_t at = k->count ? step % k->count : 0, n = at == k->count - 1 ? k->last : k->batch;
 		if (!k->sliced && !k->batched)
 			continue;
 		if (k->epoch != step / k->count)
 			shuffle(k, j->shuffle, step / k->count);
-		for (int64_t b = 0; b < k->batch && row; b++) {
-			int64_t from = k->order[step % k->count * k->batch + b];
-			memcpy((char *)k->t.data + b * row, (char *)k->all.data + from * row, (size_t)row);
-		}
+		if (k->batched)
+			samples = k->t.shape.dim[0] = n;
+		for (int64_t b = 0; b < n && k->all.row; b++)
+			memcpy((char *)k->t.data + b * k->all.row,
+			       table_row(&k->all, k->order[at * k->batch + b]), (size_t)k->all.row);
 	}
-	return true;
+	return samples;
 }
 
 /* ---- what is missing is filled ---------------------------------------------------------------- */
@@ -302,7 +323,7 @@ void close_feeds(job *j, feed *f)
 	for (size_t i = 0; f && i < j->m->main->nin; i++) {
 		if (f[i].owned)
 			free(f[i].t.data);
-		free(f[i].all.data);
+		table_close(&f[i].all);
 		free(f[i].order);
 	}
 	free(f);

@@ -17,7 +17,12 @@ enum {
 	BATCH,
 	SHUFFLE,
 	STEPS,
+	EPOCHS,
+	EVAL_EVERY,
+	EVAL,
+	EVAL_DATA,
 	PRINT,
+	PROGRESS,
 	TEST,
 	EXPECT,
 	COMPARE,
@@ -34,6 +39,7 @@ enum {
 	CHECK_FINITE,
 	POISON,
 	SAVE,
+	SAVE_EVERY,
 	LOAD_STATE,
 	LIST_IO,
 	DEVICES,
@@ -46,11 +52,17 @@ static const gg_option options[] = {
     {INPUTS, "inputs", 0, "DIR", "inputs from DIR/input_K.npy or .pb"},
     {OUTPUT, "output", 0, "NAME=FILE", "write an output, or any value, as .npy"},
     {OUTPUTS, "outputs", 0, "DIR", "write all outputs as DIR/output_K.npy"},
-    {DATA, "data", 0, "NAME=FILE", "a slice or a batch of FILE for each step"},
+    {DATA, "data", 0, "NAME=FILE",
+     "a slice or a batch of FILE for each step: .npy, .npz[:ARRAY], or a folder"},
     {BATCH, "batch", 0, "N", "samples of a batch, where the input does not say"},
     {SHUFFLE, "shuffle", 0, "SEED", "samples in a new random order each time through"},
     {STEPS, "steps", 0, "N", "run N steps (default 1)"},
+    {EPOCHS, "epochs", 0, "N", "run until the data have been used N times"},
+    {EVAL_EVERY, "eval-every", 0, "N", "look at held-out data after each N steps, and at the end"},
+    {EVAL_DATA, "eval-data", 0, "NAME=FILE", "the held-out data"},
+    {EVAL, "eval", 0, "FILE", "the graph that looks at them (default: this one, its state put back)"},
     {PRINT, "print", 0, "NAME", "print this value after each step: step, tab, value"},
+    {PROGRESS, "progress", 0, NULL, "tell on stderr how far the steps are"},
     {TEST, "test", 0, "DIR", "inputs from DIR, outputs compared with DIR/output_K"},
     {EXPECT, "expect", 0, "NAME=FILE", "compare this value with FILE"},
     {COMPARE, "compare", 0, "ref", "run on ref too and compare outputs and state"},
@@ -59,7 +71,7 @@ static const gg_option options[] = {
     {REPEAT, "repeat", 0, "N", "run the step N times and print times; state is put back before each"},
     {WARMUP, "warmup", 0, "N", "runs before those (default 1)"},
     {DURATION, "duration", 0, "S", "repeat for S seconds"},
-    {JSON, "json", 0, NULL, "times as JSON"},
+    {JSON, "json", 0, NULL, "times, or the lines of --print, as JSON"},
     {SEED, "seed", 0, "N", "seed of random nodes and of filled inputs (default 0)"},
     {FILL, "fill", 0, "HOW", "inputs not given: normal (default), ones, zeros or range"},
     {SHAPE, "shape", 0, "NAME=N,N", "the shape of an input"},
@@ -67,6 +79,7 @@ static const gg_option options[] = {
     {CHECK_FINITE, "check-finite", 0, NULL, "stop at the first node that gives inf or NaN (exit 1)"},
     {POISON, "poison", 0, NULL, "fill unwritten and freed memory with NaN patterns"},
     {SAVE, "save", 0, "FILE", "write the graph with its updated state"},
+    {SAVE_EVERY, "save-every", 0, "N", "write it after each N steps too"},
     {LOAD_STATE, "load-state", 0, "FILE", "take the state from a graph that --save wrote"},
     {LIST_IO, "list-io", 0, NULL, "list inputs, outputs and state, and stop"},
     {DEVICES, "devices", 0, NULL, "list the targets of this machine, and stop"},
@@ -148,6 +161,12 @@ static bool take_files(gg_tool *t, job *j, int id)
 	case DATA:
 		add(&j->data, take_pair(t, j, "data"));
 		break;
+	case EVAL_DATA:
+		add(&j->eval_data, take_pair(t, j, "eval-data"));
+		break;
+	case EVAL:
+		j->eval = t->value;
+		break;
 	case EXPECT:
 		add(&j->expect, take_pair(t, j, "expect"));
 		break;
@@ -192,6 +211,18 @@ static void take(gg_tool *t, job *j, int id)
 		break;
 	case STEPS:
 		j->steps = take_int(t, "steps", 1);
+		break;
+	case EPOCHS:
+		j->epochs = take_int(t, "epochs", 1);
+		break;
+	case EVAL_EVERY:
+		j->eval_every = take_int(t, "eval-every", 1);
+		break;
+	case SAVE_EVERY:
+		j->save_every = take_int(t, "save-every", 1);
+		break;
+	case PROGRESS:
+		j->progress = true;
 		break;
 	case RTOL:
 		j->rtol = take_float(t, "rtol");
@@ -242,68 +273,6 @@ static void take(gg_tool *t, job *j, int id)
 	}
 }
 
-/* ---- state ------------------------------------------------------------------------------------- */
-static bool load_state(job *j, gg_exec *x, gg_model *m)
-{
-	gg_model *from = gg_read_one(j->t, j->load_state);
-	bool good = from != NULL;
-
-	for (size_t i = 0; good && i < m->main->nstate; i++) {
-		gg_value *to = m->main->state[i]->param, *v = gg_find_value(from->main, to->name);
-		gg_tensor t;
-		if (!v || (v->kind != GG_PARAM && v->kind != GG_CONST))
-			good = gg_error(&j->t->d, GG_MALFORMED, "%s: it has no state '%s'", j->load_state,
-			                to->name);
-		else
-			good = gg_value_tensor(&j->t->d, v, &t) && gg_exec_set_param(x, to, &t);
-	}
-	if (from)
-		gg_model_free(from);
-	return good;
-}
-
-static gg_data *pack(gg_model *m, const gg_tensor *t)
-{
-	int64_t n = gg_count(t);
-	size_t bytes = gg_packed_bytes(t->dtype, n);
-	uint8_t *p = gg_xcalloc(bytes + 1, 1);
-	gg_data *data;
-
-	if (gg_dtype_bits(t->dtype) == 4)
-		for (int64_t i = 0; i < n; i++)
-			p[i / 2] |= (uint8_t)((((const uint8_t *)t->data)[i] & 15) << i % 2 * 4);
-	else if (bytes)
-		memcpy(p, t->data, bytes);
-	data = gg_data_inline(m, p, (int64_t)bytes);
-	free(p);
-	return data;
-}
-
-static bool save(job *j)
-{
-	gg_model *m = read_again(j);
-	gg_buf b = {0};
-	bool good = m != NULL;
-
-	if (!good)
-		return false;
-	if (j->prebuilt || !strcmp(m->stage, "select"))
-		forget_choices(m);
-	for (size_t i = 0; good && i < j->m->main->nstate; i++) {
-		gg_value *from = j->m->main->state[i]->param, *to = gg_find_value(m->main, from->name);
-		gg_tensor t;
-		if (!to)
-			good = gg_error(&j->t->d, GG_MALFORMED, "the graph has no state '%s' to save to",
-			                from->name);
-		else if ((good = gg_exec_get_param(j->x, from, &t)))
-			to->data = pack(m, &t);
-	}
-	good = good && gg_write(&j->t->d, &b, m) && gg_write_file(&j->t->d, j->save, b.p, b.len);
-	gg_buf_fini(&b);
-	gg_model_free(m);
-	return good;
-}
-
 /* ---- running ----------------------------------------------------------------------------------- */
 static gg_exec *open_exec(job *j, gg_model *m) { return gg_exec_new(&j->t->d, m, &j->exec); }
 
@@ -323,7 +292,7 @@ static bool keep_values(job *j, pairs *l, const char *option)
 static bool prepare(job *j)
 {
 	j->x = open_exec(j, j->m);
-	if (!j->x || (j->load_state && !load_state(j, j->x, j->m)))
+	if (!j->x || !read_position(j, j->m) || (j->load_state && !load_state(j, j->x, j->m)))
 		return false;
 	if (!keep_values(j, &j->output, "output") || !keep_values(j, &j->print, "print") ||
 	    !keep_values(j, &j->expect, "expect"))
@@ -338,85 +307,6 @@ static bool prepare(job *j)
 	j->ref_exec = open_exec(j, j->ref);
 	return j->ref_exec && (!j->load_state || load_state(j, j->ref_exec, j->ref)) &&
 	       override_params(j, j->ref_exec);
-}
-
-/* An output as the step gave it, though it be a parameter that has changed since. */
-static bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t)
-{
-	gg_graph *g = j->m->main;
-
-	for (size_t i = 0; i < g->nout; i++)
-		if (g->out[i]->value == v) {
-			*t = out[i];
-			return true;
-		}
-	return gg_exec_value(j->x, v, t);
-}
-
-static bool print_step(job *j, int64_t step, const gg_tensor *values, gg_buf *out)
-{
-	gg_buf_printf(out, "%lld", (long long)step);
-	for (size_t i = 0; i < j->print.n; i++) {
-		gg_tensor t;
-		if (!value_now(j, j->print.p[i].v, values, &t))
-			return false;
-		print_values(out, &t);
-	}
-	gg_buf_str(out, "\n");
-	if (j->t->output)
-		return true; /* whole or not at all */
-	if (!gg_emit(j->t, out))
-		return false;
-	out->len = 0;
-	return true;
-}
-
-static bool run_steps(job *j, feed *f, gg_tensor *in, gg_tensor *out, gg_tensor *ref_out, gg_buf *text)
-{
-	for (int64_t step = 0; step < j->steps; step++) {
-		if (!next_step(j, f, step))
-			return false;
-		for (size_t i = 0; i < j->m->main->nin; i++)
-			in[i] = f[i].t;
-		if (!gg_exec_run(j->x, in, out) || (j->ref_exec && !gg_exec_run(j->ref_exec, in, ref_out)))
-			return false;
-		if (j->print.n && !print_step(j, step, out, text))
-			return false;
-	}
-	return true;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* The state before the timed runs, and back to it. */
-static bool keep_state(job *j, gg_tensor *s)
-{
-	for (size_t i = 0; i < j->m->main->nstate; i++) {
-		gg_tensor t;
-		size_t bytes;
-		if (!gg_exec_get_param(j->x, j->m->main->state[i]->param, &t))
-			return false;
-		s[i] = t;
-		bytes = gg_nbytes(&t);
-		s[i].data = gg_xaligned(bytes);
-		if (bytes)
-			memcpy(s[i].data, t.data, bytes);
-	}
-	return true;
-}
-
-static bool put_back(job *j, const gg_tensor *s)
-{
-	for (size_t i = 0; i < j->m->main->nstate; i++)
-		if (!gg_exec_set_param(j->x, j->m->main->state[i]->param, &s[i]))
-			return false;
-	return true;
 }
 
 static bool run_timed(job *j, const gg_tensor *in, gg_tensor *out, gg_buf *text)
@@ -441,9 +331,7 @@ static bool run_timed(job *j, const gg_tensor *in, gg_tensor *out, gg_buf *text)
 	}
 	if (good)
 		timing(j, text, seconds, n);
-	for (size_t i = 0; i < j->m->main->nstate; i++)
-		free(state[i].data);
-	free(state);
+	drop_state(j, state);
 	free(seconds);
 	return good;
 }
@@ -547,16 +435,15 @@ static bool results(job *j, const gg_tensor *out, const gg_tensor *ref_out, gg_b
 static bool run(job *j)
 {
 	gg_graph *g = j->m->main;
-	gg_tensor *in = gg_xcalloc(g->nin + 1, sizeof *in), *out = gg_xcalloc(g->nout + 1, sizeof *out);
-	gg_tensor *ref_out = gg_xcalloc(g->nout + 1, sizeof *out);
+	run_buffers b = {gg_xcalloc(g->nin + 1, sizeof *b.in), gg_xcalloc(g->nout + 1, sizeof *b.out),
+	                 gg_xcalloc(g->nout + 1, sizeof *b.ref_out)};
 	gg_buf text = {0};
 	feed *f = open_feeds(j);
-	bool good = f && prepare(j) && run_steps(j, f, in, out, ref_out, &text);
+	bool good = f && prepare(j) && run_steps(j, f, &b, &text);
 
 	if (good) {
-		good = results(j, out, ref_out, &text);
-		good = (!j->save || save(j)) && good;
-		good = good && (!j->timed || run_timed(j, in, out, &text));
+		good = results(j, b.out, b.ref_out, &text);
+		good = good && (!j->timed || run_timed(j, b.in, b.out, &text));
 		good = (!text.len || gg_emit(j->t, &text)) && good;
 	}
 	close_feeds(j, f);
@@ -565,19 +452,19 @@ static bool run(job *j)
 	if (j->ref)
 		gg_model_free(j->ref);
 	gg_buf_fini(&text);
-	free(in);
-	free(out);
-	free(ref_out);
+	free(b.in);
+	free(b.out);
+	free(b.ref_out);
 	return good;
 }
 
-static gg_model *read_model(job *j)
+gg_model *read_model(job *j, const char *path)
 {
 	gg_diag *d = &j->t->d;
 	gg_model *m = NULL, *second = NULL;
 	int got;
 
-	if (!gg_open(j->t, &j->source, j->t->file[0]))
+	if (!gg_open(j->t, &j->source, path))
 		return NULL;
 	d->where = j->source.name;
 	got = gg_read(d, &j->source, &m);
@@ -608,6 +495,8 @@ int main(int argc, char **argv)
 	        "  gg-parse resnet50.onnx | gg-opt | gg-run --input data=image.npy --output prob=prob.npy\n"
 	        "  gg-parse m.onnx | gg-run --target=ref --test test_data\n"
 	        "  gg-run m.plan --data x=x.npy --data y=y.npy --batch=32 --steps=100 --print=loss\n"
+	        "  gg-run train.plan --data x=x.npy --data y=y.npy --batch=32 --shuffle=1 --epochs=10 "
+	        "--save=t.gg\n"
 	        "  gg-run m.plan --repeat=100 --warmup=10 --json\n",
 	};
 	static job j = {.t = &t, .steps = 1, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};
@@ -621,13 +510,21 @@ int main(int argc, char **argv)
 		list_devices(&j);
 		return gg_finish(&t);
 	}
-	if (j.json && !j.timed)
-		gg_usage(&t, "--json is of times: it goes with --repeat or --duration");
+	if (j.json && !j.timed && !j.print.n)
+		gg_usage(&t, "--json is of times or values: it goes with --repeat, --duration or --print");
+	if (j.epochs && !j.data.n)
+		gg_usage(&t, "--epochs goes with --data");
+	if (j.save_every && !j.save)
+		gg_usage(&t, "--save-every goes with --save");
+	if ((j.eval || j.eval_data.n) && !j.eval_every)
+		gg_usage(&t, "--eval and --eval-data go with --eval-every");
+	if (j.eval_every && !j.eval_data.n)
+		gg_usage(&t, "--eval-every goes with --eval-data");
 	if ((j.batch || j.shuffle >= 0) && !j.data.n)
 		gg_usage(&t, "--batch and --shuffle go with --data");
 	if (t.nfile > 1)
 		gg_usage(&t, "one graph is wanted, not %zu", t.nfile);
-	j.m = read_model(&j);
+	j.m = read_model(&j, t.file[0]);
 	good = j.m && gg_prepare_model(&t, j.m) && set_shapes(&j);
 	if (good)
 		good = j.list_io ? list_io(&j) : make_runnable(&j) && run(&j);
@@ -636,5 +533,7 @@ int main(int argc, char **argv)
 	if (j.m)
 		gg_model_free(j.m);
 	gg_arena_fini(&j.a);
+	if (good)
+		die_of_signal();
 	return gg_finish(&t);
 }

@@ -36,6 +36,45 @@ void print_values(gg_buf *b, const gg_tensor *t)
 	}
 }
 
+static void quote(gg_buf *b, const char *s)
+{
+	gg_buf_str(b, "\"");
+	for (; *s; s++)
+		gg_buf_printf(b,
+		              (unsigned char)*s < 32    ? "\\u%04x"
+		              : *s == '"' || *s == '\\' ? "\\%c"
+		                                        : "%c",
+		              *s);
+	gg_buf_str(b, "\"");
+}
+
+/* What JSON has no number for is null. */
+static void put_json(gg_buf *b, const gg_tensor *t, int64_t i)
+{
+	char class = gg_dtype_class(t->dtype);
+
+	if (class == 'S')
+		quote(b, ((const char *const *)t->data)[i]);
+	else if ((class == 'F' && !isfinite(gg_get_f64(t, i))) || class == 'C')
+		gg_buf_str(b, "null");
+	else
+		put_value(b, t, i);
+}
+
+void print_json(gg_buf *b, const char *name, const gg_tensor *t)
+{
+	int64_t n = gg_count(t);
+
+	gg_buf_str(b, ",");
+	quote(b, name);
+	gg_buf_str(b, t->shape.rank ? ":[" : ":");
+	for (int64_t i = 0; i < n; i++) {
+		gg_buf_str(b, i ? "," : "");
+		put_json(b, t, i);
+	}
+	gg_buf_str(b, t->shape.rank ? "]" : "");
+}
+
 void summary(gg_buf *b, const char *name, const gg_tensor *t)
 {
 	gg_arena a = {0};

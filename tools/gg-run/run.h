@@ -20,15 +20,17 @@ typedef enum fill { FILL_NORMAL, FILL_ONES, FILL_ZEROS, FILL_RANGE } fill;
 typedef struct job {
 	gg_tool *t;
 	gg_arena a;
-	pairs input, output, data, expect, print, shape;
-	const char *inputs, *outputs, *test, *target, *save, *load_state;
-	int64_t steps, batch, repeat, warmup;
+	pairs input, output, data, eval_data, expect, print, shape;
+	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval;
+	int64_t steps, epochs, batch, repeat, warmup, save_every, eval_every;
 	double duration;
-	bool timed, json, compare_ref, list_io, devices;
+	bool timed, json, compare_ref, list_io, devices, progress;
+	bool whole;      /* a short last batch is run too */
 	int64_t shuffle; /* seed; -1: in order */
 	fill fill;
 	double rtol, atol; /* below 0: by dtype */
 	gg_exec_options exec;
+	int64_t first, done, saved; /* steps before this run, until now, and in the saved state */
 
 	gg_source source;
 	gg_model *m;   /* as it runs */
@@ -38,10 +40,27 @@ typedef struct job {
 	gg_exec *ref_exec;
 } job;
 
+/* ---- main.c */
+gg_model *read_model(job *j, const char *path);
+
 /* ---- pipe.c */
 gg_model *read_again(job *j);     /* the graph as it came, once more */
 bool make_runnable(job *j);       /* selects and builds j->m where that has not been done */
 void forget_choices(gg_model *m); /* kernels, layouts and plan; runs on ref */
+
+/* ---- data.c */
+typedef struct shard shard;
+typedef struct table { /* rows of one dtype and shape, along axis 0 */
+	gg_dtype dtype;
+	gg_shape shape;
+	int64_t row; /* bytes */
+	shard *shard;
+	size_t n, cap;
+} table;
+/* An .npz archive's array is the one named behind a colon, "x.npz:images", or else like the input. */
+bool table_open(gg_diag *d, table *t, const char *path, const char *input, gg_dtype want);
+const char *table_row(const table *t, int64_t i); /* not aligned */
+void table_close(table *t);
 
 /* ---- inputs.c */
 typedef struct feed { /* one input of the graph */
@@ -50,17 +69,38 @@ typedef struct feed { /* one input of the graph */
 	bool given, owned;
 	/* --data */
 	bool sliced, batched;
-	gg_tensor all;
-	int64_t count; /* steps until it cycles */
-	int64_t batch;
-	int64_t *order; /* of samples, in this epoch */
+	table all;
+	int64_t count;       /* steps until it cycles */
+	int64_t batch, last; /* samples of a batch, and of the last one */
+	int64_t *order;      /* of samples, in this epoch */
 	int64_t epoch;
 } feed;
 feed *open_feeds(job *j);
-bool next_step(job *j, feed *f, int64_t step);
+int64_t epoch_steps(const job *j, const feed *f); /* until all data have been seen; 0: there are none */
+int64_t next_step(job *j, feed *f, int64_t step); /* fills f[].t; gives the samples in it */
 void close_feeds(job *j, feed *f);
 bool set_shapes(job *j); /* --shape */
 bool override_params(job *j, gg_exec *x);
+
+/* ---- state.c */
+bool read_position(job *j, const gg_model *m); /* into j->first: how many steps a saved graph has done */
+bool load_state(job *j, gg_exec *x, gg_model *m);
+bool save_state(job *j);
+bool keep_state(job *j, gg_tensor *s); /* a copy of each state in s[] */
+bool put_back(job *j, const gg_tensor *s);
+void drop_state(job *j, gg_tensor *s);
+
+/* ---- steps.c */
+typedef struct run_buffers {
+	gg_tensor *in, *out, *ref_out;
+} run_buffers;
+typedef struct evaluation evaluation;
+evaluation *open_evaluation(job *j); /* its feeds are NULL when that failed */
+void close_evaluation(job *j, evaluation *e);
+bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text);
+void die_of_signal(void); /* where one ended the steps */
+bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t);
+double now(void);
 
 /* ---- fill.c */
 void fill_input(const job *j, const gg_value *v, gg_tensor *t);
@@ -72,6 +112,7 @@ bool compare(job *j, const char *what, const gg_tensor *got, const gg_tensor *wa
 /* ---- report.c */
 void summary(gg_buf *b, const char *name, const gg_tensor *t);
 void print_values(gg_buf *b, const gg_tensor *t);
+void print_json(gg_buf *b, const char *name, const gg_tensor *t); /* ,"name":value */
 bool list_io(job *j);
 bool list_devices(job *j);
 void timing(const job *j, gg_buf *b, double *seconds, size_t n);

@@ -1,0 +1,201 @@
+#!/usr/bin/env bats
+# Training at the command line: where data come from, how a run stops and goes on, what ends it early.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	# Linear regression with its gradients by hand: loss = mean (x w + b - t)^2
+	cat >model.gg <<-'END'
+		graph "line"
+		input %x : f32[N,3]
+		input %t : f32[N,1]
+		param %w : f32[3,1] = normal(1, 0, 1)
+		param %b : f32[1] = zeros
+		const %two : f32[] = 2
+		const %axes : i64[1] = [0]
+		%p = MatMul(%x, %w)
+		%y = Add(%p, %b)
+		%d = Sub(%y, %t)
+		%dd = Mul(%d, %d)
+		%loss = ReduceMean(%dd) {keepdims=0}
+		%n = Shape(%t) {end=1}
+		%nf = Cast(%n) {to=f32}
+		%d2 = Mul(%d, %two)
+		%dm = Div(%d2, %nf)
+		%xt = Transpose(%x) {perm=[1,0]}
+		%grad.w = MatMul(%xt, %dm)
+		%grad.b = ReduceSum(%dm, %axes) {keepdims=0}
+		output %loss
+	END
+	gg-opt --pass=adam:lr=0.05 -o train.gg model.gg
+	/usr/bin/python3 - <<-'END'
+		import numpy as np, os
+		r = np.random.default_rng(0)
+		x = r.normal(size=(100, 3)).astype("f4")
+		t = (x @ np.array([[1], [-2], [0.5]]) + 3 + 0.01 * r.normal(size=(100, 1))).astype("f4")
+		np.save("x.npy", x); np.save("t.npy", t)
+		np.savez("both.npz", x=x, t=t, other=x[:2])
+		np.savez_compressed("packed.npz", x=x)
+		os.mkdir("shards")
+		for i, (a, b) in enumerate([(0, 7), (7, 7), (7, 60), (60, 100)]):
+		    np.save(f"shards/x{i}.npy", x[a:b])
+		np.save("big.npy", x.astype(">f4")); np.save("fortran.npy", np.asfortranarray(x))
+	END
+	data=(--data x=x.npy --data t=t.npy --batch=10 --shuffle=4)
+}
+
+weights() { # FILE: the state, as text
+	gg-dump "$1" | grep '^param'
+}
+
+@test "the loss falls" {
+	gg-run -q "${data[@]}" --epochs=20 --print loss train.gg >out
+	[ "$(wc -l <out)" -eq 200 ]
+	awk 'NR == 1 { first = $2 } END { exit !($2 < first / 50) }' out
+}
+
+@test "archives, shards, other byte orders: the same rows" {
+	gg-run -q "${data[@]}" --steps=25 --print loss train.gg >want
+	for x in both.npz both.npz:x shards big.npy fortran.npy; do
+		gg-run -q --data x=$x --data t=both.npz --batch=10 --shuffle=4 --steps=25 --print loss train.gg >got
+		cmp want got
+	done
+}
+
+refused() { # STATUS MESSAGE COMMAND...: said on stderr
+	local want=$1 text=$2
+	shift 2
+	run bash -c '"$@" 2>&1 >/dev/null' _ "$@"
+	echo "$status $output"
+	[ "$status" -eq "$want" ]
+	[[ "$output" == *"$text"* ]]
+}
+
+@test "archives and folders that will not do" {
+	refused 3 "both.npz: no array is named 'z'; it has x.npy, t.npy, other.npy" \
+		gg-run --data x=both.npz:z --data t=t.npy --batch=10 train.gg
+	refused 4 "packed.npz: 'x' is compressed: write it with numpy.savez" \
+		gg-run --data x=packed.npz --data t=t.npy --batch=10 train.gg
+	head -c 900 both.npz >cut.npz
+	refused 3 "cut.npz: not a valid .npz file" gg-run --data x=cut.npz --data t=t.npy --batch=10 train.gg
+	mkdir none
+	refused 3 "none: the folder has no .npy files" gg-run --data x=none --data t=t.npy --batch=10 train.gg
+	cp t.npy shards/z.npy
+	refused 3 "shards/z.npy: its rows are not like those of the shards before it" \
+		gg-run --data x=shards --data t=t.npy --batch=10 train.gg
+	refused 3 "--data: both.npz:other: 2 samples do not fill a batch of 10" \
+		gg-run --data x=both.npz:other --data t=t.npy --batch=10 train.gg
+}
+
+@test "stop, save, go on: the same bits as in one go, on both targets and after other passes" {
+	for target in ref cpu; do
+		gg-run -q --target=$target "${data[@]}" --steps=37 --save all.gg --print loss train.gg >all
+		gg-run -q --target=$target "${data[@]}" --steps=16 --save half.gg --print loss train.gg >first
+		gg-run -q --target=$target "${data[@]}" --steps=21 --save rest.gg --print loss half.gg >second
+		cat first second | cmp - all
+		[ "$(tail -1 second | cut -f1)" = 36 ]
+		cmp all.gg rest.gg
+	done
+	gg-run -q --target=ref "${data[@]}" --steps=37 --save all.gg train.gg >all
+	gg-run -q --target=ref "${data[@]}" --steps=16 --save half.gg train.gg >first
+	gg-opt --pipeline=common half.gg | gg-run -q --target=ref "${data[@]}" --steps=21 --save other.gg
+	[ "$(weights other.gg | sed 's/<id=[0-9]*>//')" = "$(weights all.gg | sed 's/<id=[0-9]*>//')" ]
+	gg-run -q --target=ref "${data[@]}" --steps=21 --load-state half.gg --save again.gg train.gg
+	[ "$(weights again.gg)" = "$(weights all.gg)" ]
+}
+
+@test "fused and unfused go the same way for 100 steps" {
+	gg-opt --pipeline=common,optimize train.gg >fused.gg
+	gg-dump fused.gg | grep -q FusedAdam
+	gg-run -q "${data[@]}" --steps=100 --save a.gg train.gg
+	gg-run -q "${data[@]}" --steps=100 --save b.gg fused.gg
+	/usr/bin/python3 - <<-'END'
+		import re, subprocess
+		def state(f):
+		    out = {}
+		    for l in subprocess.check_output(["gg-dump", f], text=True).splitlines():
+		        m = re.match(r"param %(\S+) .* = (.*)", l)
+		        if m: out[m[1]] = [float(x) for x in re.findall(r"-?[0-9.]+(?:e-?\d+)?", m[2])]
+		    return out
+		a, b = state("a.gg"), state("b.gg")
+		assert set(a) == set(b) and len(a) == 7, (a, b)
+		for k in a:
+		    assert all(abs(x - y) <= 1e-4 * abs(x) + 1e-6 for x, y in zip(a[k], b[k])), (k, a[k], b[k])
+	END
+}
+
+@test "--save-every, and a signal: the state is on disk and goes on" {
+	gg-run -q "${data[@]}" --steps=25 --save-every=10 --save s.gg --print loss train.gg >/dev/null
+	gg-dump s.gg | grep -q '^meta "run" {"step":25}'
+	for sig in INT TERM; do
+		# a shell's background jobs ignore SIGINT
+		timeout 20 env --default-signal=INT gg-run "${data[@]}" --steps=100000000 --save i.gg --print loss train.gg >log 2>err &
+		pid=$!
+		until [ -s log ]; do sleep 0.05; done
+		pkill -$sig -P $pid
+		wait $pid || status=$?
+		[ "$status" -gt 128 ]
+		grep -q "stopped after [0-9]* steps: 'i.gg' holds the state" err
+		n=$(wc -l <log)
+		gg-dump i.gg | grep -q "^meta \"run\" {\"step\":$n}"
+		gg-run -q "${data[@]}" --steps=2 --print loss i.gg >more
+		[ "$(head -1 more | cut -f1)" = "$n" ]
+		rm log
+	done
+}
+
+@test "held-out data: this graph without its update, and another graph" {
+	gg-run -q "${data[@]}" --steps=20 --print loss train.gg >want
+	gg-run -q "${data[@]}" --steps=20 --print loss --eval-every=8 --eval-data x=x.npy --eval-data t=t.npy train.gg >got
+	grep -v eval got | cmp - want
+	[ "$(grep -c eval got)" = 3 ]
+	sed '/grad/d;/output/d' model.gg >eval.gg
+	printf '%%e = ReduceMax(%%dd) {keepdims=0}\noutput %%loss\noutput %%e\n' >>eval.gg
+	gg-run -q "${data[@]}" --steps=200 --json --print loss --eval eval.gg --eval-every=100 \
+		--eval-data x=x.npy --eval-data t=t.npy --save s.gg train.gg >log
+	[ "$(grep -c '"eval"' log)" = 2 ]
+	# the mean over all 100 samples at once
+	gg-run -q --load-state s.gg --input x=x.npy --input t=t.npy --output loss=l.npy eval.gg
+	/usr/bin/python3 - <<-'END'
+		import json, numpy as np
+		last = json.loads(open("log").read().splitlines()[-1])
+		assert last["step"] == 200 and abs(last["eval"]["loss"] / np.load("l.npy") - 1) < 1e-5, last
+	END
+	# 100 samples in batches of 30: the last, of 10, counts for 10
+	gg-run -q --data x=x.npy --data t=t.npy --batch=30 --steps=1 --load-state s.gg --eval eval.gg --eval-every=1 \
+		--eval-data x=x.npy --eval-data t=t.npy train.gg | grep -q eval
+}
+
+@test "a loss that is no number ends it: the step and the tensor are named, the last good state stays" {
+	/usr/bin/python3 -c 'import numpy as np
+x = np.load("x.npy"); x[25] = np.inf; np.save("bad.npy", x)'
+	refused 1 "gg-run: train.gg: step 2: the loss 'loss' is" \
+		gg-run --data x=bad.npy --data t=t.npy --batch=10 --steps=10 --save s.gg --save-every=1 train.gg
+	[[ "$output" == *"'s.gg' holds the state after 2 steps"* ]]
+	gg-dump s.gg | grep -q '^meta "run" {"step":2}'
+}
+
+@test "a full disk: the state before stays" {
+	[ -e /dev/full ] || skip
+	refused 5 "/dev/full" gg-run -q "${data[@]}" --steps=3 --save /dev/full train.gg
+	gg-run -q "${data[@]}" --steps=3 --save s.gg train.gg
+	cp s.gg before
+	run bash -c 'ulimit -f 0; trap "" XFSZ; gg-run -q --data x=x.npy --data t=t.npy --batch=10 --steps=3 --save s.gg train.gg'
+	[ "$status" -eq 5 ]
+	cmp s.gg before
+}
+
+@test "options that do not go together, and data of another dtype" {
+	refused 2 "--epochs goes with --data" gg-run --epochs=2 train.gg
+	refused 2 "--save-every goes with --save" gg-run --save-every=2 train.gg
+	refused 2 "--eval-every goes with --eval-data" gg-run --eval-every=2 train.gg
+	/usr/bin/python3 -c 'import numpy as np; np.save("d.npy", np.load("x.npy").astype("f8"))'
+	refused 3 "--data: input 'x' is f32, the file has f64" gg-run --data x=d.npy --data t=t.npy --batch=10 train.gg
+}
+
+@test "progress and JSON lines" {
+	gg-run "${data[@]}" --steps=30 --progress --json --print loss --print w train.gg >log 2>err
+	grep -q "step 30 of 30, loss .* steps/s" err
+	/usr/bin/python3 -c 'import json
+l = [json.loads(x) for x in open("log")]
+assert len(l) == 30 and l[7]["step"] == 7 and len(l[7]["w"]) == 3 and l[7]["loss"] > 0'
+}

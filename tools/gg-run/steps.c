@@ -1,0 +1,324 @@
+/* The steps of a run: data in, values printed, state saved, held-out data looked at; what ends them
+ * early. */
+#include "run.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* An output as the step gave it, though it be a parameter that has changed since. */
+bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t)
+{
+	gg_graph *g = j->m->main;
+
+	for (size_t i = 0; i < g->nout; i++)
+		if (g->out[i]->value == v) {
+			*t = out[i];
+			return true;
+		}
+	return gg_exec_value(j->x, v, t);
+}
+
+/* ---- signals: the first one ends the run after its step, the second at once ------------------- */
+static volatile sig_atomic_t caught;
+
+static void catch (int sig) { caught = sig; }
+
+static void watch_signals(void)
+{
+	struct sigaction a = {.sa_handler = catch, .sa_flags = (int)SA_RESETHAND};
+	static const int sig[] = {SIGINT, SIGTERM};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct sigaction old;
+		if (!sigaction(sig[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(sig[i], &a, NULL);
+	}
+}
+
+void die_of_signal(void)
+{
+	if (!caught)
+		return;
+	signal((int)caught, SIG_DFL);
+	raise((int)caught);
+}
+
+/* ---- what is printed --------------------------------------------------------------------------- */
+static bool put_lines(job *j, gg_buf *text)
+{
+	if (j->t->output)
+		return true; /* whole or not at all */
+	if (!gg_emit(j->t, text))
+		return false;
+	text->len = 0;
+	return true;
+}
+
+static bool print_step(job *j, int64_t step, const gg_tensor *values, gg_buf *out)
+{
+	gg_buf_printf(out, j->json ? "{\"step\":%lld" : "%lld", (long long)step);
+	for (size_t i = 0; i < j->print.n; i++) {
+		gg_tensor t;
+		if (!value_now(j, j->print.p[i].v, values, &t))
+			return false;
+		if (j->json)
+			print_json(out, j->print.p[i].name, &t);
+		else
+			print_values(out, &t);
+	}
+	gg_buf_str(out, j->json ? "}\n" : "\n");
+	return put_lines(j, out);
+}
+
+/* The loss, where the graph has one: a float scalar output of that name. */
+static const gg_tensor *find_loss(const job *j, const gg_tensor *out)
+{
+	for (size_t i = 0; i < j->m->main->nout; i++)
+		if (!strcmp(j->m->main->out[i]->value->name, "loss") && gg_count(&out[i]) == 1 &&
+		    gg_dtype_class(out[i].dtype) == 'F')
+			return &out[i];
+	return NULL;
+}
+
+static bool check_loss(job *j, const gg_tensor *out)
+{
+	const gg_tensor *t = j->m->main->nstate ? find_loss(j, out) : NULL;
+
+	if (!t || isfinite(gg_get_f64(t, 0)))
+		return true;
+	gg_error(&j->t->d, GG_DIFFERENT, "the loss 'loss' is %g", gg_get_f64(t, 0));
+	if (j->save && j->saved)
+		gg_note(&j->t->d, "'%s' holds the state after %lld steps", j->save, (long long)j->saved);
+	else if (j->save)
+		gg_note(&j->t->d,
+		        "'%s' is not written: with --save-every it would hold a state before this step",
+		        j->save);
+	return false;
+}
+
+/* On a terminal one line that changes, elsewhere a line a second. */
+static void show_progress(job *j, int64_t step, int64_t end, const gg_tensor *out)
+{
+	static double start, last;
+	static int64_t from;
+	const gg_tensor *loss = find_loss(j, out);
+	bool terminal = isatty(2), final = step + 1 == end;
+	double t = now();
+
+	if (!start) {
+		start = last = t;
+		from = step;
+		return;
+	}
+	if (!final && t - last < (terminal ? 0.1 : 1))
+		return;
+	last = t;
+	fprintf(stderr, "%sstep %lld of %lld", terminal ? "\r" : "", (long long)step + 1, (long long)end);
+	if (loss)
+		fprintf(stderr, ", loss %.4g", gg_get_f64(loss, 0));
+	fprintf(stderr, ", %.3g steps/s%s", (double)(step - from) / (t - start),
+	        terminal ? final ? "\033[K\n" : "\033[K" : "\n");
+}
+
+/* ---- held-out data ------------------------------------------------------------------------------ */
+/* Another graph, or this one with its state put back after. */
+struct evaluation {
+	job j;
+	feed *f;
+	gg_tensor *in, *out, *state;
+	bool own;
+};
+
+evaluation *open_evaluation(job *j)
+{
+	evaluation *e = gg_xcalloc(1, sizeof *e);
+
+	e->own = j->eval != NULL;
+	e->j = (job){.t = j->t,
+	             .target = j->target,
+	             .batch = j->batch,
+	             .shuffle = -1,
+	             .exec = j->exec,
+	             .fill = j->fill,
+	             .data = j->eval_data,
+	             .whole = true,
+	             .m = j->m,
+	             .x = j->x};
+	if (e->own) {
+		e->j.m = read_model(&e->j, j->eval);
+		if (!e->j.m || !gg_prepare_model(j->t, e->j.m) || !make_runnable(&e->j) ||
+		    !(e->j.x = gg_exec_new(&j->t->d, e->j.m, &j->exec)))
+			return e;
+	}
+	e->f = open_feeds(&e->j);
+	e->in = gg_xcalloc(e->j.m->main->nin + 1, sizeof *e->in);
+	e->out = gg_xcalloc(e->j.m->main->nout + 1, sizeof *e->out);
+	e->state = gg_xcalloc(j->m->main->nstate + 1, sizeof *e->state);
+	return e;
+}
+
+void close_evaluation(job *j, evaluation *e)
+{
+	if (!e)
+		return;
+	if (e->f)
+		close_feeds(&e->j, e->f);
+	if (e->state)
+		drop_state(j, e->state);
+	if (e->own) {
+		gg_exec_free(e->j.x);
+		if (e->j.m)
+			gg_model_free(e->j.m);
+	}
+	gg_arena_fini(&e->j.a);
+	free(e->in);
+	free(e->out);
+	free(e);
+}
+
+/* The parameters as they are now, by name. */
+static bool give_state(job *j, evaluation *e)
+{
+	size_t given = 0;
+
+	for (size_t i = 0; i < j->m->main->nstate; i++) {
+		gg_value *from = j->m->main->state[i]->param, *to = gg_find_value(e->j.m->main, from->name);
+		gg_tensor t;
+		if (!to || to->kind != GG_PARAM)
+			continue;
+		given++;
+		if (!gg_exec_get_param(j->x, from, &t) || !gg_exec_set_param(e->j.x, to, &t))
+			return false;
+	}
+	return given ||
+	       gg_error(&j->t->d, GG_MALFORMED, "--eval: '%s' has no parameter that is trained", j->eval);
+}
+
+static bool run_evaluation(evaluation *e, double *mean, bool *scalar)
+{
+	gg_graph *g = e->j.m->main;
+	int64_t steps = epoch_steps(&e->j, e->f), total = 0;
+
+	for (int64_t s = 0; s < (steps ? steps : 1); s++) {
+		int64_t n = next_step(&e->j, e->f, s);
+		for (size_t i = 0; i < g->nin; i++)
+			e->in[i] = e->f[i].t;
+		if (!gg_exec_run(e->j.x, e->in, e->out))
+			return false;
+		total += n;
+		for (size_t i = 0; i < g->nout; i++) {
+			scalar[i] = gg_count(&e->out[i]) == 1 &&
+			            strchr("FIUB", gg_dtype_class(e->out[i].dtype));
+			mean[i] += scalar[i] ? (double)n * gg_get_f64(&e->out[i], 0) : 0;
+		}
+	}
+	for (size_t i = 0; i < g->nout; i++)
+		mean[i] /= (double)total;
+	return true;
+}
+
+/* Prints the mean of each scalar output, weighted by samples. */
+static bool evaluate(job *j, evaluation *e, gg_buf *text)
+{
+	gg_graph *g = e->j.m->main;
+	double *mean = gg_xcalloc(g->nout + 1, sizeof *mean);
+	bool *scalar = gg_xcalloc(g->nout + 1, sizeof *scalar);
+	bool good = e->own ? give_state(j, e) : keep_state(j, e->state);
+
+	good = good && run_evaluation(e, mean, scalar);
+	if (!e->own) {
+		good = good && put_back(j, e->state);
+		gg_exec_start_at(j->x, (uint64_t)j->done);
+	}
+	gg_buf_printf(text, j->json ? "{\"step\":%lld,\"eval\":{" : "%lld\teval", (long long)j->done);
+	for (size_t i = 0, n = 0; i < g->nout; i++)
+		if (scalar[i])
+			gg_buf_printf(text, j->json ? "%s\"%s\":%.9g" : "%s%s=%.9g",
+			              !j->json ? "\t"
+			              : n++    ? ","
+			                       : "",
+			              g->out[i]->value->name, mean[i]);
+	gg_buf_str(text, j->json ? "}}\n" : "\n");
+	free(mean);
+	free(scalar);
+	return good && put_lines(j, text);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------- */
+static bool one_step(job *j, feed *f, run_buffers *b, int64_t step)
+{
+	next_step(j, f, step);
+	for (size_t i = 0; i < j->m->main->nin; i++)
+		b->in[i] = f[i].t;
+	if (!gg_exec_run(j->x, b->in, b->out) ||
+	    (j->ref_exec && !gg_exec_run(j->ref_exec, b->in, b->ref_out)))
+		return false;
+	return check_loss(j, b->out);
+}
+
+static bool save_now(job *j)
+{
+	if (!save_state(j))
+		return false;
+	j->saved = j->done;
+	return true;
+}
+
+static bool after_step(job *j, evaluation *e, int64_t end, gg_buf *text)
+{
+	int64_t n = j->done - j->first;
+	bool last = j->done == end || caught;
+
+	if (e && (n % j->eval_every == 0 || j->done == end) && !evaluate(j, e, text))
+		return false;
+	return !j->save || !((j->save_every && n % j->save_every == 0) || last) || save_now(j);
+}
+
+bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
+{
+	int64_t steps = j->epochs ? j->epochs * epoch_steps(j, f) : j->steps, end;
+	const char *where = j->t->d.where;
+	evaluation *e = j->eval_every ? open_evaluation(j) : NULL;
+	bool good = !e || e->f;
+
+	if (__builtin_add_overflow(j->first, steps, &end))
+		end = INT64_MAX;
+	if (j->save)
+		watch_signals();
+	gg_exec_start_at(j->x, (uint64_t)j->first);
+	if (j->ref_exec)
+		gg_exec_start_at(j->ref_exec, (uint64_t)j->first);
+	j->done = j->first;
+	for (int64_t step = j->first; good && step < end && !caught; step++) {
+		char place[512];
+		snprintf(place, sizeof place, "%s: step %lld", where, (long long)step);
+		j->t->d.where = end - j->first > 1 ? place : where;
+		good = one_step(j, f, b, step);
+		if (good && j->print.n)
+			good = print_step(j, step, b->out, text);
+		if (good && j->progress)
+			show_progress(j, step, end, b->out);
+		j->done += good;
+		j->t->d.where = where;
+		good = good && after_step(j, e, end, text);
+	}
+	if (good && caught && j->done < end)
+		gg_note(&j->t->d,
+		        "stopped after %lld steps: '%s' holds the state, and a run of it goes on from there",
+		        (long long)j->done, j->save);
+	close_evaluation(j, e);
+	return good;
+}
