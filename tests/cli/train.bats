@@ -165,6 +165,20 @@ refused() { # STATUS MESSAGE COMMAND...: said on stderr
 		--eval-data x=x.npy --eval-data t=t.npy train.gg | grep -q eval
 }
 
+@test "--hold-out: each fifth sample is evaluated and never trained on" {
+	/usr/bin/python3 -c 'import numpy as np
+x = np.load("x.npy"); t = np.load("t.npy"); k = np.arange(100) % 5 == 4
+for n, a in ("x", x), ("t", t):
+    np.save("train_" + n, a[~k]); np.save("held_" + n, a[k])'
+	for shuffle in "" --shuffle=4; do
+		gg-run -q --data x=train_x.npy --data t=train_t.npy --batch=10 $shuffle --steps=20 --print loss --eval-every=10 \
+			--eval-data x=held_x.npy --eval-data t=held_t.npy train.gg >want
+		gg-run -q --data x=x.npy --data t=t.npy --batch=10 $shuffle --steps=20 --print loss --eval-every=10 \
+			--hold-out=5 train.gg >got
+		cmp want got
+	done
+}
+
 @test "a loss that is no number ends it: the step and the tensor are named, the last good state stays" {
 	/usr/bin/python3 -c 'import numpy as np
 x = np.load("x.npy"); x[25] = np.inf; np.save("bad.npy", x)'
@@ -187,7 +201,7 @@ x = np.load("x.npy"); x[25] = np.inf; np.save("bad.npy", x)'
 @test "options that do not go together, and data of another dtype" {
 	refused 2 "--epochs goes with --data" gg-run --epochs=2 train.gg
 	refused 2 "--save-every goes with --save" gg-run --save-every=2 train.gg
-	refused 2 "--eval-every goes with --eval-data" gg-run --eval-every=2 train.gg
+	refused 2 "--eval-every goes with --hold-out or --eval-data" gg-run --eval-every=2 train.gg
 	/usr/bin/python3 -c 'import numpy as np; np.save("d.npy", np.load("x.npy").astype("f8"))'
 	refused 3 "--data: input 'x' is f32, the file has f64" gg-run --data x=d.npy --data t=t.npy --batch=10 train.gg
 }

@@ -295,6 +295,8 @@ static bool collect(train *t, items *l)
 		                  : 0;
 		if (!g)
 			continue;
+		if (gg_shape_known(&w->shape) && !gg_shape_count(&w->shape))
+			continue; /* nothing to train */
 		if (is_state(t->g, w))
 			return gg_error(t->p->d, GG_MALFORMED,
 			                "parameter '%s' is updated already: one optimiser is enough",
@@ -336,6 +338,55 @@ static void clip_norm(train *t, items *l, double limit)
 		l->p[i].g = train_op(t, "Mul", train_cast(t, l->p[i].g, GG_F32), x);
 }
 
+/* ---- loss scale -------------------------------------------------------------------------------
+ * autocast leaves the parameter 'loss_scale', by which all gradients are multiplied, and where it is
+ * to adapt 'loss_scale.good', the updates since it last changed. */
+static void unscale(train *t, items *l, gg_value *scale)
+{
+	gg_value *inverse = train_op(t, "Reciprocal", scale, 0);
+	for (size_t i = 0; i < l->n; i++)
+		l->p[i].g = train_op(t, "Mul", train_cast(t, l->p[i].g, GG_F32), inverse);
+}
+
+/* The largest magnitude is below infinity: false for NaN too. */
+static gg_value *all_finite(train *t, const items *l)
+{
+	gg_value **most = gg_alloc_n(&t->p->scratch, l->n, sizeof *most), *x;
+	for (size_t i = 0; i < l->n; i++)
+		most[i] = train_all(t, "ReduceMax", train_op(t, "Abs", train_cast(t, l->p[i].g, GG_F32), 0));
+	x = l->n > 1 ? done(t, make(t, "Max", (int)l->n, most, "grad_max")) : most[0];
+	return train_op(t, "Less", x, train_number(t, "grad.inf", GG_F32, INFINITY));
+}
+
+/* Doubled after 2000 good updates in a row, halved after one that overflowed. */
+static void adapt(train *t, gg_value *scale, gg_value *good, gg_value *finite)
+{
+	gg_value *zero = train_number(t, "loss_scale.none", GG_I64, 0), *full = t->apply;
+	gg_value *count = train_op(t, "Add", good, train_number(t, "loss_scale.one", GG_I64, 1));
+	gg_value *grow = train_op(t, "Equal", count, train_number(t, "loss_scale.interval", GG_I64, 2000));
+	gg_value *more = train_op(t, "Mul", scale, train_number(t, "loss_scale.growth", GG_F32, 2));
+	gg_value *less = train_op(t, "Mul", scale, train_number(t, "loss_scale.backoff", GG_F32, 0.5));
+	gg_value *next = train_select(t, finite, train_select(t, grow, more, scale), less);
+	count = train_select(t, finite, train_select(t, grow, zero, count), zero);
+	if (full) {
+		next = train_select(t, full, next, scale);
+		count = train_select(t, full, count, good);
+	}
+	if (t->bad)
+		return;
+	gg_add_state(t->g, scale, next);
+	gg_add_state(t->g, good, count);
+}
+
+static void skip_overflow(train *t, const items *l, gg_value *scale)
+{
+	gg_value *good = gg_find_value(t->g, "loss_scale.good"), *finite = all_finite(t, l);
+	if (good && good->kind == GG_PARAM)
+		adapt(t, scale, good, finite);
+	t->apply = t->apply ? train_op(t, "And", t->apply, finite) : finite;
+}
+
+/* ---- accumulation --------------------------------------------------------------------------- */
 /* Steps of a group are counted in 'accumulated'; its last makes the update. */
 static void accumulate(train *t, items *l, double n)
 {
@@ -387,8 +438,14 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	t.next = train_op(&t, "Add", t.step, train_number(&t, "step.one", GG_I64, 1));
 	learning_rate(&t);
 	t.at = 0;
+	gg_value *scale = gg_find_value(g, "loss_scale");
+	scale = scale && scale->kind == GG_PARAM ? scale : 0;
+	if (scale)
+		unscale(&t, &l, scale);
 	if (group > 1)
 		accumulate(&t, &l, floor(group));
+	if (scale)
+		skip_overflow(&t, &l, scale);
 	if (value > 0)
 		clip_value(&t, &l, value);
 	if (norm > 0)

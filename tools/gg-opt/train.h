@@ -70,6 +70,10 @@ void train_becomes(train *t, gg_value *state, gg_value *v);
 	"and s counted from\n" \
 	"its end. clip_norm multiplies by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_ does; " \
 	"clip_value is before it.\n" \
+	"After autocast with a loss scale gradients are divided by it, and an update with one that is not " \
+	"finite " \
+	"is left out:\n" \
+	"parameters, moments and 'step' stay. " \
 	"The first accumulate-1 steps of each group leave parameters, moments and 'step' as they are.\n" \
 	"Refused: a parameter that is updated already; a name that is taken."
 

@@ -263,9 +263,21 @@ bool table_open(gg_diag *d, table *t, const char *path, const char *input, gg_dt
 	return good;
 }
 
+void table_split(table *t, int64_t every, bool held)
+{
+	int64_t out = t->shape.dim[0] / every;
+
+	t->every = every;
+	t->held = held;
+	t->shape.dim[0] = held ? out : t->shape.dim[0] - out;
+}
+
 const char *table_row(const table *t, int64_t i)
 {
 	size_t lo = 0, hi = t->n;
+
+	if (t->every)
+		i = t->held ? i * t->every + t->every - 1 : i + i / (t->every - 1);
 
 	while (hi - lo > 1) {
 		size_t mid = (lo + hi) / 2;

@@ -141,6 +141,8 @@ static bool open_data(job *j, feed *f, const char *path)
 
 	if (!table_open(&j->t->d, &f->all, path, f->v->name, (gg_dtype)f->v->dtype))
 		return false;
+	if (j->hold_out)
+		table_split(&f->all, j->hold_out, j->whole);
 	f->given = true;
 	f->owned = true;
 	f->sliced = rank >= 0 && f->all.shape.rank == rank + 1;

@@ -21,6 +21,7 @@ enum {
 	EVAL_EVERY,
 	EVAL,
 	EVAL_DATA,
+	HOLD_OUT,
 	PRINT,
 	PROGRESS,
 	TEST,
@@ -59,7 +60,8 @@ static const gg_option options[] = {
     {STEPS, "steps", 0, "N", "run N steps (default 1)"},
     {EPOCHS, "epochs", 0, "N", "run until the data have been used N times"},
     {EVAL_EVERY, "eval-every", 0, "N", "look at held-out data after each N steps, and at the end"},
-    {EVAL_DATA, "eval-data", 0, "NAME=FILE", "the held-out data"},
+    {HOLD_OUT, "hold-out", 0, "K", "each K-th sample of --data is held out"},
+    {EVAL_DATA, "eval-data", 0, "NAME=FILE", "held-out data of their own"},
     {EVAL, "eval", 0, "FILE", "the graph that looks at them (default: this one, its state put back)"},
     {PRINT, "print", 0, "NAME", "print this value after each step: step, tab, value"},
     {PROGRESS, "progress", 0, NULL, "tell on stderr how far the steps are"},
@@ -217,6 +219,9 @@ static void take(gg_tool *t, job *j, int id)
 		break;
 	case EVAL_EVERY:
 		j->eval_every = take_int(t, "eval-every", 1);
+		break;
+	case HOLD_OUT:
+		j->hold_out = take_int(t, "hold-out", 2);
 		break;
 	case SAVE_EVERY:
 		j->save_every = take_int(t, "save-every", 1);
@@ -518,8 +523,10 @@ int main(int argc, char **argv)
 		gg_usage(&t, "--save-every goes with --save");
 	if ((j.eval || j.eval_data.n) && !j.eval_every)
 		gg_usage(&t, "--eval and --eval-data go with --eval-every");
-	if (j.eval_every && !j.eval_data.n)
-		gg_usage(&t, "--eval-every goes with --eval-data");
+	if (j.hold_out && (!j.data.n || j.eval_data.n))
+		gg_usage(&t, "--hold-out goes with --data, and not with --eval-data");
+	if (j.eval_every && !j.eval_data.n && !j.hold_out)
+		gg_usage(&t, "--eval-every goes with --hold-out or --eval-data");
 	if ((j.batch || j.shuffle >= 0) && !j.data.n)
 		gg_usage(&t, "--batch and --shuffle go with --data");
 	if (t.nfile > 1)

@@ -22,7 +22,7 @@ typedef struct job {
 	gg_arena a;
 	pairs input, output, data, eval_data, expect, print, shape;
 	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval;
-	int64_t steps, epochs, batch, repeat, warmup, save_every, eval_every;
+	int64_t steps, epochs, batch, repeat, warmup, save_every, eval_every, hold_out;
 	double duration;
 	bool timed, json, compare_ref, list_io, devices, progress;
 	bool whole;      /* a short last batch is run too */
@@ -53,12 +53,16 @@ typedef struct shard shard;
 typedef struct table { /* rows of one dtype and shape, along axis 0 */
 	gg_dtype dtype;
 	gg_shape shape;
-	int64_t row; /* bytes */
+	int64_t row;   /* bytes */
+	int64_t every; /* 0: all rows; else each every-th is held out */
+	bool held;     /* and these are those */
 	shard *shard;
 	size_t n, cap;
 } table;
 /* An .npz archive's array is the one named behind a colon, "x.npz:images", or else like the input. */
 bool table_open(gg_diag *d, table *t, const char *path, const char *input, gg_dtype want);
+/* Leaves the held-out rows, or all others: every-1, 2*every-1, ... */
+void table_split(table *t, int64_t every, bool held);
 const char *table_row(const table *t, int64_t i); /* not aligned */
 void table_close(table *t);
 

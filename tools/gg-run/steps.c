@@ -142,6 +142,22 @@ struct evaluation {
 	bool own;
 };
 
+/* The files of --data, as far as the graph has such inputs. */
+static void held_out_data(job *j, evaluation *e)
+{
+	pairs *to = &e->j.data;
+
+	*to = (pairs){0};
+	e->j.hold_out = j->hold_out;
+	for (size_t i = 0; i < j->data.n; i++) {
+		gg_value *v = gg_find_value(e->j.m->main, j->data.p[i].name);
+		if (!v || v->kind != GG_INPUT)
+			continue;
+		to->p = gg_grow_in(&e->j.a, to->p, to->n, &to->cap, sizeof *to->p);
+		to->p[to->n++] = j->data.p[i];
+	}
+}
+
 evaluation *open_evaluation(job *j)
 {
 	evaluation *e = gg_xcalloc(1, sizeof *e);
@@ -163,6 +179,8 @@ evaluation *open_evaluation(job *j)
 		    !(e->j.x = gg_exec_new(&j->t->d, e->j.m, &j->exec)))
 			return e;
 	}
+	if (j->hold_out)
+		held_out_data(j, e);
 	e->f = open_feeds(&e->j);
 	e->in = gg_xcalloc(e->j.m->main->nin + 1, sizeof *e->in);
 	e->out = gg_xcalloc(e->j.m->main->nout + 1, sizeof *e->out);
