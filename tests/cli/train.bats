@@ -213,3 +213,32 @@ x = np.load("x.npy"); x[25] = np.inf; np.save("bad.npy", x)'
 l = [json.loads(x) for x in open("log")]
 assert len(l) == 30 and l[7]["step"] == 7 and len(l[7]["w"]) == 3 and l[7]["loss"] > 0'
 }
+
+@test "a scaled loss: an overflow leaves the update out and halves the scale; 2000 good ones double it" {
+	cat >scaled.gg <<-'END'
+		input %g : f32[2]
+		param %w : f32[2] = [1, 2]
+		param %loss_scale : f32[] = 1024
+		param %loss_scale.good : i64[] = 1997
+		%grad.w = Mul(%g, %loss_scale)
+		%loss = ReduceSum(%w) {keepdims=0}
+		output %loss
+	END
+	/usr/bin/python3 -c 'import numpy as np
+g = np.ones((6, 2), "f4"); np.save("plain.npy", g[:5]); g[3, 1] = np.inf; np.save("g.npy", g)
+g[3, 1] = np.nan; np.save("nan.npy", g)'
+	opt=adam:lr=0.1
+	sed 's/Mul(%g, %loss_scale)/Identity(%g)/; /loss_scale/d' scaled.gg | gg-opt --pass=$opt |
+		gg-run -q --data g=plain.npy --steps=5 --save want.gg
+	for g in g.npy nan.npy; do
+		gg-opt --pass=$opt scaled.gg | gg-opt | gg-run -q --data g=$g --steps=6 --save got.gg \
+			--print loss_scale --print loss_scale.good >log
+		# 1998, 1999, 2000: doubled; then halved, and counted from 0
+		[ "$(cut -f2 log | tr '\n' ' ')" = "1024 1024 2048 1024 1024 1024 " ] || { cat log; false; }
+		[ "$(cut -f3 log | tr '\n' ' ')" = "1998 1999 0 0 1 2 " ]
+		[ "$(weights got.gg | grep -v loss_scale | sed 's/<id=[0-9]*>//' | sort)" = \
+			"$(weights want.gg | sed 's/<id=[0-9]*>//' | sort)" ]
+	done
+	grep -v '^%grad' scaled.gg | sed '$i %grad.w = Identity(%g)' >unscaled.gg
+	refused 3 "no gradient is multiplied by 'loss_scale'" gg-opt --pass=sgd unscaled.gg
+}

@@ -440,6 +440,9 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	t.at = 0;
 	gg_value *scale = gg_find_value(g, "loss_scale");
 	scale = scale && scale->kind == GG_PARAM ? scale : 0;
+	if (scale && !scale->uses)
+		t.bad = !gg_error(p->d, GG_MALFORMED,
+		                  "no gradient is multiplied by 'loss_scale': autocast comes before grad");
 	if (scale)
 		unscale(&t, &l, scale);
 	if (group > 1)

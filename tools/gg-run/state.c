@@ -102,6 +102,21 @@ static gg_data *pack(gg_model *m, const gg_tensor *t)
 	return data;
 }
 
+/* Writes a parameter into the graph as it came; one that is no state may have gone from there. */
+static bool save_param(job *j, gg_model *m, gg_value *from, bool state)
+{
+	gg_value *to = gg_find_value(m->main, from->name);
+	gg_tensor t;
+
+	if (!to || to->kind != GG_PARAM)
+		return !state ||
+		       gg_error(&j->t->d, GG_MALFORMED, "the graph has no state '%s' to save to", from->name);
+	if (!gg_exec_get_param(j->x, from, &t))
+		return false;
+	to->data = pack(m, &t);
+	return true;
+}
+
 bool save_state(job *j)
 {
 	gg_model *m = read_again(j);
@@ -112,16 +127,12 @@ bool save_state(job *j)
 		return false;
 	if (j->prebuilt || !strcmp(m->stage, "select"))
 		forget_choices(m);
-	for (size_t i = 0; good && i < j->m->main->nstate; i++) {
-		gg_value *from = j->m->main->state[i]->param, *to = gg_find_value(m->main, from->name);
-		gg_tensor t;
-		if (!to)
-			good = gg_error(&j->t->d, GG_MALFORMED, "the graph has no state '%s' to save to",
-			                from->name);
-		else if ((good = gg_exec_get_param(j->x, from, &t)))
-			to->data = pack(m, &t);
-	}
-	good = good && write_position(j, m) && gg_write(&j->t->d, &b, m) &&
+	for (gg_value *from = j->m->main->consts; good && from; from = from->next_const)
+		if (is_state(j->m->main, from))
+			good = save_param(j, m, from, true);
+		else if (from->kind == GG_PARAM && from->nuses && j->load_state)
+			good = save_param(j, m, from, false);
+	good = good && (!m->main->nstate || write_position(j, m)) && gg_write(&j->t->d, &b, m) &&
 	       gg_write_file(&j->t->d, j->save, b.p, b.len);
 	gg_buf_fini(&b);
 	gg_model_free(m);
