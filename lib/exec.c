@@ -376,7 +376,7 @@ static bool check_outputs(const gg_todo *t)
 		return gg_node_error(s->x->d, GG_DIFFERENT, t->node[t->nnode - 1],
 		                     "output '%s' is not finite: element %lld is %g in run %llu",
 		                     s->value[t->out_slot[i]]->name, (long long)at, gg_get_f64(v, at),
-		                     (unsigned long long)s->runs);
+		                     (unsigned long long)(s->outer ? (uint32_t)s->runs : s->runs));
 	}
 	return true;
 }
@@ -444,13 +444,24 @@ static void drop_dynamic(gg_frame *f)
 		}
 }
 
+/* A body's trips are counted anew in each run of what is around it, so that what random nodes in it
+ * draw depends on where the run is, and not on how it got there. */
+static void count_run(gg_scope *s)
+{
+	if (s->outer && s->outer_run != s->outer->runs) {
+		s->outer_run = s->outer->runs;
+		s->runs = s->outer->runs << 32;
+	}
+	s->runs++;
+}
+
 bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out)
 {
 	gg_frame *f = find_frame(s, in);
 
 	if (!f)
 		return false;
-	s->runs++;
+	count_run(s);
 	for (size_t i = 0; i < s->g->nin; i++)
 		f->val[gg_slot(s->x, s->g->in[i])].data = in[i].data;
 	for (size_t i = 0; i < f->nfollow; i++)

@@ -87,6 +87,7 @@ struct gg_scope {
 	gg_frame *frame[GG_FRAMES]; /* last used first */
 	size_t nframe;
 	uint64_t seed, runs;
+	uint64_t outer_run; /* of a body: the run that its runs are counted in */
 	gg_map bodies;  /* node id -> gg_scope ** */
 	void **copy[2]; /* inputs of a body, in turn: outputs may be views of the last ones */
 	size_t *copy_len[2];

@@ -242,3 +242,31 @@ g[3, 1] = np.nan; np.save("nan.npy", g)'
 	grep -v '^%grad' scaled.gg | sed '$i %grad.w = Identity(%g)' >unscaled.gg
 	refused 3 "no gradient is multiplied by 'loss_scale'" gg-opt --pass=sgd unscaled.gg
 }
+
+@test "random nodes, also in a body, draw as if there had been no stop" {
+	cat >random.gg <<-'END'
+		input %x : f32[2]
+		param %p : f32[2] = zeros
+		const %n : i64[] = 3
+		const %go : bool[] = true
+		%r = RandomNormalLike(%x)
+		%l = Loop(%n, %go, %r) {body=graph(%i : i64[], %c : bool[], %v : f32[2]) {
+		  %u = RandomUniformLike(%v) : f32[2]
+		  %w = Add(%v, %u) : f32[2]
+		  %d = Identity(%c) : bool[]
+		  output %d
+		  output %w
+		}}
+		%q = Add(%p, %l)
+		output %q
+		state %p <- %q
+	END
+	for target in ref cpu; do
+		gg-run -q --target=$target --steps=9 --print q --save all.gg random.gg >want
+		gg-run -q --target=$target --steps=4 --print q --save half.gg random.gg >first
+		gg-run -q --target=$target --steps=5 --print q --save rest.gg half.gg >second
+		cat first second | cmp - want
+		cmp all.gg rest.gg
+		[ "$(cut -f2 want | sort -u | wc -l)" = 9 ]
+	done
+}
