@@ -270,3 +270,37 @@ g[3, 1] = np.nan; np.save("nan.npy", g)'
 		[ "$(cut -f2 want | sort -u | wc -l)" = 9 ]
 	done
 }
+
+@test "summary ops: an event file with scalars, histograms, images and tensors" {
+	cat >watch.gg <<-'END'
+		input %x : f32[1,1,2,3]
+		%m = ReduceSum(%x) {keepdims=0}
+		ScalarSummary(%m) {tag="sum"}
+		HistogramSummary(%x)
+		ImageSummary(%x) {tag="pic"}
+		%t = Reshape(%x, %two)
+		TensorSummary(%t)
+		output %m
+	END
+	sed -i '1a const %two : i64[1] = [6]' watch.gg
+	/usr/bin/python3 -c 'import numpy as np
+np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1, 2, 3))'
+	for target in ref cpu; do
+		rm -rf log
+		gg-opt watch.gg | gg-run -q --target=$target --data x=w.npy --steps=4 --summary log --summary-every=2 >/dev/null
+		/usr/bin/python3 "$BATS_TEST_DIRNAME/../lib/events.py" log/events.out.tfevents.* >got
+		cat >want <<-'END'
+			brain.Event:2
+			1 sum scalar 2.75
+			1 x histogram -1 2 6 [1, 1, 1, 1, 1, 1]
+			1 pic/image/0 image 2x3x1 [[0, 128, 255], [255, 0, 64]]
+			1 t tensor [6] [0.0, 0.5, 1.0, 2.0, -1.0, 0.25]
+			3 sum scalar 2.75
+			3 x histogram -1 2 6 [1, 1, 1, 1, 1, 1]
+			3 pic/image/0 image 2x3x1 [[0, 128, 255], [255, 0, 64]]
+			3 t tensor [6] [0.0, 0.5, 1.0, 2.0, -1.0, 0.25]
+		END
+		diff want got
+	done
+	refused 2 "--summary: the graph has no summary ops" gg-run --summary log model.gg
+}

@@ -24,6 +24,8 @@ enum {
 	HOLD_OUT,
 	PRINT,
 	PROGRESS,
+	SUMMARY,
+	SUMMARY_EVERY,
 	TEST,
 	EXPECT,
 	COMPARE,
@@ -65,6 +67,9 @@ static const gg_option options[] = {
     {EVAL, "eval", 0, "FILE", "the graph that looks at them (default: this one, its state put back)"},
     {PRINT, "print", 0, "NAME", "print this value after each step: step, tab, value"},
     {PROGRESS, "progress", 0, NULL, "tell on stderr how far the steps are"},
+    {SUMMARY, "summary", 0, "DIR",
+     "write what the graph's summary ops read to an event file for TensorBoard"},
+    {SUMMARY_EVERY, "summary-every", 0, "N", "after each N steps only"},
     {TEST, "test", 0, "DIR", "inputs from DIR, outputs compared with DIR/output_K"},
     {EXPECT, "expect", 0, "NAME=FILE", "compare this value with FILE"},
     {COMPARE, "compare", 0, "ref", "run on ref too and compare outputs and state"},
@@ -187,6 +192,9 @@ static bool take_files(gg_tool *t, job *j, int id)
 	case TEST:
 		j->test = t->value;
 		break;
+	case SUMMARY:
+		j->summary = t->value;
+		break;
 	case SAVE:
 		j->save = t->value;
 		break;
@@ -225,6 +233,9 @@ static void take(gg_tool *t, job *j, int id)
 		break;
 	case SAVE_EVERY:
 		j->save_every = take_int(t, "save-every", 1);
+		break;
+	case SUMMARY_EVERY:
+		j->summary_every = take_int(t, "summary-every", 1);
 		break;
 	case PROGRESS:
 		j->progress = true;
@@ -523,6 +534,8 @@ int main(int argc, char **argv)
 		gg_usage(&t, "--save-every goes with --save");
 	if ((j.eval || j.eval_data.n) && !j.eval_every)
 		gg_usage(&t, "--eval and --eval-data go with --eval-every");
+	if (j.summary_every && !j.summary)
+		gg_usage(&t, "--summary-every goes with --summary");
 	if (j.hold_out && (!j.data.n || j.eval_data.n))
 		gg_usage(&t, "--hold-out goes with --data, and not with --eval-data");
 	if (j.eval_every && !j.eval_data.n && !j.hold_out)

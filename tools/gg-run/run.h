@@ -21,8 +21,8 @@ typedef struct job {
 	gg_tool *t;
 	gg_arena a;
 	pairs input, output, data, eval_data, expect, print, shape;
-	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval;
-	int64_t steps, epochs, batch, repeat, warmup, save_every, eval_every, hold_out;
+	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval, *summary;
+	int64_t steps, epochs, batch, repeat, warmup, save_every, eval_every, hold_out, summary_every;
 	double duration;
 	bool timed, json, compare_ref, list_io, devices, progress;
 	bool whole;      /* a short last batch is run too */
@@ -105,6 +105,12 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text);
 void die_of_signal(void); /* where one ended the steps */
 bool value_now(job *j, gg_value *v, const gg_tensor *out, gg_tensor *t);
 double now(void);
+
+/* ---- events.c */
+typedef struct events events;
+bool open_events(job *j, events **out); /* before the first step */
+bool write_events(job *j, events *e, int64_t step);
+bool close_events(job *j, events *e);
 
 /* ---- fill.c */
 void fill_input(const job *j, const gg_value *v, gg_tensor *t);

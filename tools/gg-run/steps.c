@@ -295,11 +295,13 @@ static bool save_now(job *j)
 	return true;
 }
 
-static bool after_step(job *j, evaluation *e, int64_t end, gg_buf *text)
+static bool after_step(job *j, evaluation *e, events *v, int64_t end, gg_buf *text)
 {
 	int64_t n = j->done - j->first;
 	bool last = j->done == end || caught;
 
+	if (v && n % (j->summary_every ? j->summary_every : 1) == 0 && !write_events(j, v, j->done - 1))
+		return false;
 	if (e && (n % j->eval_every == 0 || j->done == end) && !evaluate(j, e, text))
 		return false;
 	return !j->save || !((j->save_every && n % j->save_every == 0) || last) || save_now(j);
@@ -310,7 +312,8 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 	int64_t steps = j->epochs ? j->epochs * epoch_steps(j, f) : j->steps, end;
 	const char *where = j->t->d.where;
 	evaluation *e = j->eval_every ? open_evaluation(j) : NULL;
-	bool good = !e || e->f;
+	events *v = NULL;
+	bool good = (!e || e->f) && (!j->summary || open_events(j, &v));
 
 	if (__builtin_add_overflow(j->first, steps, &end))
 		end = INT64_MAX;
@@ -331,12 +334,12 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 			show_progress(j, step, end, b->out);
 		j->done += good;
 		j->t->d.where = where;
-		good = good && after_step(j, e, end, text);
+		good = good && after_step(j, e, v, end, text);
 	}
 	if (good && caught && j->done < end)
 		gg_note(&j->t->d,
 		        "stopped after %lld steps: '%s' holds the state, and a run of it goes on from there",
 		        (long long)j->done, j->save);
 	close_evaluation(j, e);
-	return good;
+	return close_events(j, v) && good;
 }
