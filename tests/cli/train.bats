@@ -304,3 +304,32 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 	done
 	refused 2 "--summary: the graph has no summary ops" gg-run --summary log model.gg
 }
+
+@test "recompute: the same bits in less memory" {
+	# sixteen layers h = Tanh(h w), their gradients by hand
+	/usr/bin/python3 - >deep.gg <<-'END'
+		N = 16
+		print("input %h0 : f32[256,8]\nconst %one : f32[] = 1")
+		for i in range(N):
+		    print(f"param %w{i} : f32[8,8] = normal({i}, 0, 0.4)")
+		for i in range(N):
+		    print(f"%p{i} = MatMul(%h{i}, %w{i})\n%h{i + 1} = Tanh(%p{i})")
+		print(f"%loss = ReduceSum(%h{N}) {{keepdims=0}}\n%shape = Shape(%h{N})\n%d{N} = Expand(%one, %shape)")
+		for i in reversed(range(N)):
+		    print(f"%s{i} = Mul(%h{i + 1}, %h{i + 1})\n%t{i} = Sub(%one, %s{i})\n%e{i} = Mul(%d{i + 1}, %t{i})")
+		    print(f"%ht{i} = Transpose(%h{i}) {{perm=[1,0]}}\n%grad.w{i} = MatMul(%ht{i}, %e{i})")
+		    print(f"%wt{i} = Transpose(%w{i}) {{perm=[1,0]}}\n%d{i} = MatMul(%e{i}, %wt{i})")
+		print("output %loss")
+	END
+	gg-opt --pass=momentum:lr=0.001 deep.gg | gg-opt --pipeline=common,optimize >train16.gg
+	arena() { gg-select --target=cpu "$1" | gg-build | gg-dump --memory | awk '$1 == "arena" { print $2 }'; }
+	gg-run -q --target=ref --steps=5 --print loss --save a.gg train16.gg >want
+	for o in segments=4 budget=60000; do
+		gg-opt --pass=recompute:$o train16.gg | gg-opt --pipeline=common -o less.gg
+		gg-run -q --target=ref --steps=5 --print loss --save b.gg less.gg | cmp - want
+		[ "$(weights a.gg | sed 's/<id=[0-9]*>//')" = "$(weights b.gg | sed 's/<id=[0-9]*>//')" ]
+		[ "$(arena less.gg)" -lt $(($(arena train16.gg) * 2 / 3)) ]
+	done
+	refused 4 "pass 'recompute': 5000 bytes are not enough; the least is about" gg-opt --pass=recompute:budget=5000 train16.gg
+	refused 2 "the graph has no value 'loss' to train" bash -c "sed 's/loss/less/' deep.gg | gg-opt --pass=recompute"
+}
