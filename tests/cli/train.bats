@@ -103,6 +103,25 @@ refused() { # STATUS MESSAGE COMMAND...: said on stderr
 	[ "$(weights again.gg)" = "$(weights all.gg)" ]
 }
 
+@test "--epochs counts from the start: the same command goes on, and then has nothing to do" {
+	gg-run -q "${data[@]}" --epochs=3 --save all.gg --print loss train.gg >want
+	gg-run -q "${data[@]}" --steps=13 --save s.gg --print loss train.gg >got
+	gg-run -q "${data[@]}" --epochs=3 --save s.gg --print loss s.gg >>got
+	cmp want got
+	cmp all.gg s.gg
+	refused 0 "30 steps are done already: the data have been used 3 times" \
+		gg-run "${data[@]}" --epochs=3 --save s.gg --print loss s.gg
+	cmp all.gg s.gg
+}
+
+@test "options of optimisers that will not do" {
+	refused 2 "option 'accumulate' takes a whole number from 1 on" gg-opt --pass=sgd:accumulate=1.5 model.gg
+	refused 2 "option 'lr' takes a number from 0 on, not 'fast'" gg-opt --pass=sgd:lr=fast model.gg
+	refused 2 "no schedule is named 'never'" gg-opt --pass=sgd:schedule=never model.gg
+	refused 2 "schedule 'cosine' needs the option 'over', at least 1" gg-opt --pass=adam:schedule=cosine model.gg
+	refused 2 "nesterov goes with dampening 0 only" gg-opt --pass=momentum:nesterov=1:dampening=0.5 model.gg
+}
+
 @test "fused and unfused go the same way for 100 steps" {
 	gg-opt --pipeline=common,optimize train.gg >fused.gg
 	gg-dump fused.gg | grep -q FusedAdam

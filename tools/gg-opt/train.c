@@ -433,6 +433,10 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	double value = train_option(&t, "clip_value", 0), norm = train_option(&t, "clip_norm", 0);
 	double group = train_option(&t, "accumulate", 1);
 	t.lr = train_option(&t, "lr", lr);
+	if (group < 1 || group != floor(group))
+		t.bad = !gg_error(p->d, GG_USAGE,
+		                  "pass '%s': option 'accumulate' takes a whole number from 1 on",
+		                  p->pass->name);
 	train_scalars(&t);
 	t.step = new_param(&t, "step", GG_I64, &(gg_shape){.rank = 0}, 0);
 	t.next = train_op(&t, "Add", t.step, train_number(&t, "step.one", GG_I64, 1));
@@ -446,7 +450,7 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	if (scale)
 		unscale(&t, &l, scale);
 	if (group > 1)
-		accumulate(&t, &l, floor(group));
+		accumulate(&t, &l, group);
 	if (scale)
 		skip_overflow(&t, &l, scale);
 	if (value > 0)

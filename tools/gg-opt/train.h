@@ -46,8 +46,8 @@ gg_node *train_scalars(train *t);
 gg_value *train_state(train *t, const char *name, const char *what, gg_value *w, double start);
 void train_becomes(train *t, gg_value *state, gg_value *v);
 
-#define TRAIN_OPTIONS \
-	"lr=X: the learning rate; " \
+#define TRAIN_OPTIONS(LR) \
+	"lr=X: the learning rate (" LR "); " \
 	"schedule=NAME: constant (the default), step, cosine or polynomial; " \
 	"warmup=N: the rate grows from lr/N to lr in N updates, then the schedule starts; " \
 	"every=N: step: updates between two falls; gamma=X: step: what each multiplies by (0.1); " \

@@ -60,7 +60,7 @@ static const gg_option options[] = {
     {BATCH, "batch", 0, "N", "samples of a batch, where the input does not say"},
     {SHUFFLE, "shuffle", 0, "SEED", "samples in a new random order each time through"},
     {STEPS, "steps", 0, "N", "run N steps (default 1)"},
-    {EPOCHS, "epochs", 0, "N", "run until the data have been used N times"},
+    {EPOCHS, "epochs", 0, "N", "run until the data have been used N times, in all"},
     {EVAL_EVERY, "eval-every", 0, "N", "look at held-out data after each N steps, and at the end"},
     {HOLD_OUT, "hold-out", 0, "K", "each K-th sample of --data is held out"},
     {EVAL_DATA, "eval-data", 0, "NAME=FILE", "held-out data of their own"},
@@ -457,7 +457,7 @@ static bool run(job *j)
 	feed *f = open_feeds(j);
 	bool good = f && prepare(j) && run_steps(j, f, &b, &text);
 
-	if (good) {
+	if (good && j->done > j->first) {
 		good = results(j, b.out, b.ref_out, &text);
 		good = good && (!j->timed || run_timed(j, b.in, b.out, &text));
 		good = (!text.len || gg_emit(j->t, &text)) && good;

@@ -309,14 +309,18 @@ static bool after_step(job *j, evaluation *e, events *v, int64_t end, gg_buf *te
 
 bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 {
-	int64_t steps = j->epochs ? j->epochs * epoch_steps(j, f) : j->steps, end;
+	int64_t end;
 	const char *where = j->t->d.where;
 	evaluation *e = j->eval_every ? open_evaluation(j) : NULL;
 	events *v = NULL;
 	bool good = (!e || e->f) && (!j->summary || open_events(j, &v));
 
-	if (__builtin_add_overflow(j->first, steps, &end))
+	if (j->epochs ? __builtin_mul_overflow(j->epochs, epoch_steps(j, f), &end)
+	              : __builtin_add_overflow(j->first, j->steps, &end))
 		end = INT64_MAX;
+	if (good && end <= j->first)
+		gg_note(&j->t->d, "%lld steps are done already: the data have been used %lld times",
+		        (long long)j->first, (long long)j->epochs);
 	if (j->save)
 		watch_signals();
 	gg_exec_start_at(j->x, (uint64_t)j->first);

@@ -45,7 +45,7 @@ const gg_pass gg_pass_adagrad = {
                "torch.optim.Adagrad; s starts as 'start' (its initial_accumulator_value). State: "
                "'NAME.sum'." TRAIN_EXPLAIN,
     .pipeline = "",
-    .options = TRAIN_OPTIONS "; lr_decay=X: (0); eps=X: (1e-10); start=X: (0); "
-                             "weight_decay=X: on all parameters (0)",
+    .options = TRAIN_OPTIONS("0.01") "; lr_decay=X: (0); eps=X: (1e-10); start=X: (0); "
+                                     "weight_decay=X: on all parameters (0)",
     .run = run,
 };

@@ -33,6 +33,6 @@ const gg_pass gg_pass_adamw = {
                "torch.optim.AdamW: decay is not part of the gradient. State: 'NAME.exp_avg' (m), "
                "'NAME.exp_avg_sq' (v)." TRAIN_EXPLAIN,
     .pipeline = "",
-    .options = TRAIN_OPTIONS "; " ADAM_OPTIONS "; weight_decay=X: on all parameters (0.01)",
+    .options = TRAIN_OPTIONS("0.001") "; " ADAM_OPTIONS "; weight_decay=X: on all parameters (0.01)",
     .run = run,
 };

@@ -40,6 +40,6 @@ const gg_pass gg_pass_lamb = {
                "You et al. 2020, version 5; PyTorch has none. State: 'NAME.exp_avg' (m), 'NAME.exp_avg_sq' "
                "(v)." TRAIN_EXPLAIN,
     .pipeline = "",
-    .options = TRAIN_OPTIONS "; " ADAM_OPTIONS "; weight_decay=X: on all parameters (0.01)",
+    .options = TRAIN_OPTIONS("0.001") "; " ADAM_OPTIONS "; weight_decay=X: on all parameters (0.01)",
     .run = run,
 };

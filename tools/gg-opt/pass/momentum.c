@@ -62,7 +62,7 @@ const gg_pass gg_pass_momentum = {
         "op\n"
         "ApplyMomentum, which is one kernel or expands into these. State: 'NAME.momentum'." TRAIN_EXPLAIN,
     .pipeline = "",
-    .options = TRAIN_OPTIONS "; momentum=X: (0.9); dampening=X: (0); nesterov=0|1: (0); "
-                             "weight_decay=X: on all parameters (0)",
+    .options = TRAIN_OPTIONS("0.001") "; momentum=X: (0.9); dampening=X: (0); nesterov=0|1: (0); "
+                                      "weight_decay=X: on all parameters (0)",
     .run = run,
 };

@@ -45,7 +45,7 @@ const gg_pass gg_pass_rmsprop = {
         "u = g / (sqrt(s) + eps);  with momentum: b = momentum b + u, and b in its place;  w -= lr u\n"
         "torch.optim.RMSprop. State: 'NAME.square_avg', 'NAME.grad_avg', 'NAME.momentum'." TRAIN_EXPLAIN,
     .pipeline = "",
-    .options = TRAIN_OPTIONS "; alpha=X: (0.99); eps=X: (1e-08); momentum=X: (0); centered=0|1: (0); "
-                             "weight_decay=X: on all parameters (0)",
+    .options = TRAIN_OPTIONS("0.01") "; alpha=X: (0.99); eps=X: (1e-08); momentum=X: (0); centered=0|1: (0); "
+                                     "weight_decay=X: on all parameters (0)",
     .run = run,
 };

@@ -16,6 +16,6 @@ const gg_pass gg_pass_sgd = {
     .explain = "g = grad + weight_decay w;  w -= lr g\n"
                "torch.optim.SGD without momentum; see the pass momentum for that." TRAIN_EXPLAIN,
     .pipeline = "",
-    .options = TRAIN_OPTIONS "; weight_decay=X: on all parameters (0)",
+    .options = TRAIN_OPTIONS("0.001") "; weight_decay=X: on all parameters (0)",
     .run = run,
 };
