@@ -134,7 +134,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 help:
 	@echo 'make          build into build/'
 	@echo 'make deps     install what building and testing need, from Debian packages'
-	@echo 'make demo     deps, build, run a network and compare with its reference output'
+	@echo 'make demo     deps, build, run a network against its reference output, train another one'
 	@echo 'make check    deps, build, all tests'
 	@echo 'make san      the tests again under address and undefined-behaviour sanitizers'
 	@echo 'make bench    ratios against onnxruntime, and the times of the tools'
@@ -149,6 +149,7 @@ deps:
 demo: deps
 	$(MAKE) all
 	examples/demo.sh $(B)/bin
+	BIN=$(B)/bin examples/train.sh
 
 # prove runs whatever prints TAP: C programs, shell scripts, bats files.
 TESTS = $(UNIT) $(sort $(wildcard tests/*.sh tests/cli/*.bats))

@@ -20,8 +20,9 @@ commands() {
 		echo 'set -eo pipefail'
 		commands 'First steps' | sed "/^cat mlp.gg/,/^output/{s/^cat mlp.gg/cat >mlp.gg <<'END'/;s/^output.*/&\\nEND/}"
 		commands 'Your own pass'
+		commands 'Training'
 	} >all.sh
-	[ "$(grep -c '^gg-' all.sh)" -ge 14 ]
+	[ "$(grep -c '^gg-' all.sh)" -ge 17 ]
 	bash all.sh >out 2>err || { tail -n 5 err; false; }
 	! grep -v ': note: ' err | grep '^gg-.*: '
 	[ -s result.npy ]

@@ -352,3 +352,64 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 	refused 4 "pass 'recompute': 5000 bytes are not enough; the least is about" gg-opt --pass=recompute:budget=5000 train16.gg
 	refused 2 "the graph has no value 'loss' to train" bash -c "sed 's/loss/less/' deep.gg | gg-opt --pass=recompute"
 }
+
+@test "losses: values by numpy, and frozen parameters" {
+	cat >pred.gg <<-'END'
+		param %w : f32[3,4] = [1, -2, 0.5, 3, 0, 0.25, -1, 2, 1.5, 1, -0.5, 0]
+		param %v : f32[4] = ones
+		%logits = Mul(%w, %v)
+		output %logits
+	END
+	/usr/bin/python3 - <<-'END'
+		import numpy as np
+		y = np.random.default_rng(1).normal(size=(1, 3, 4)).astype("f4")
+		np.save("y.npy", y); np.save("z.npy", (y > 0).astype("f4")); np.save("l.npy", np.array([[1, 3, 0]]))
+		w = np.array([1, -2, 0.5, 3, 0, 0.25, -1, 2, 1.5, 1, -0.5, 0]).reshape(3, 4)
+		lp = w - np.log(np.exp(w).sum(1, keepdims=True)); i = np.arange(3); l = np.array([1, 3, 0])
+		z = y[0] > 0; s = 1 / (1 + np.exp(-w))
+		want = {"mse y mean": ((w - y[0])**2).mean(), "l1 y sum": abs(w - y[0]).sum(),
+		        "bce_with_logits z mean": -np.where(z, np.log(s), np.log(1 - s)).mean(),
+		        "softmax_cross_entropy l mean": -lp[i, l].mean(), "softmax_cross_entropy l sum": -lp[i, l].sum(),
+		        "nll l mean": -w[i, l].mean()}
+		print("\n".join(f"{k} {v:.9g}" for k, v in want.items()), file=open("want", "w"))
+	END
+	while read -r kind file reduction want; do
+		for target in ref cpu; do
+			got=$(gg-opt --pass=loss:kind=$kind:target=t:reduction=$reduction,grad,sgd pred.gg |
+				gg-run -q --target=$target --data t=$file.npy --print loss | cut -f2)
+			awk -v a="$got" -v b="$want" 'BEGIN { d = a / b - 1; exit !(d * d < 1e-10) }' || { echo "$kind $got $want"; false; }
+		done
+	done <want
+	gg-opt --pass=loss:kind=mse:target=t,grad:freeze=v,sgd pred.gg >f.gg
+	gg-dump f.gg | grep -q '^state %w '
+	! gg-dump f.gg | grep -q 'state %v '
+	refused 3 "label 4 is not a class of 4" bash -c "gg-opt --pass=loss:kind=nll:target=t,grad,sgd pred.gg |
+		gg-run --input t=bad.npy --steps=1" <<<"$(/usr/bin/python3 -c 'import numpy as np; np.save("bad.npy", np.array([1, 4, 0]))')"
+}
+
+@test "to_inference gives the network back; what was trained is in it" {
+	net=$BATS_TEST_DIRNAME/../data/train/resnet_momentum
+	gg-parse $net/model.onnx | gg-opt --pass=loss:kind=softmax_cross_entropy:target=y,grad,momentum:lr=0.05 |
+		gg-run -q --data x=$net/x.npy --data y=$net/y.npy --steps=5 --save t.gg >/dev/null
+	gg-opt --pass=to_inference t.gg -o net.gg
+	[ "$(gg-run --list-io net.gg | cut -f1,2 | tr '\t\n' '  ')" = "input x output logits " ]
+	! gg-dump net.gg | grep -q 'training_mode=1'
+	gg-dump --format=onnx -o net.onnx net.gg
+	gg-run -q --output logits=a.npy net.gg 2>/dev/null
+	gg-parse net.onnx | gg-run -q --output logits=b.npy 2>/dev/null
+	gg-run -q --load-state t.gg --target=ref --output logits=c.npy net.gg 2>/dev/null
+	/usr/bin/python3 -c 'import numpy as np
+a, b, c = (np.load(f + ".npy") for f in "abc")
+assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).max() < 1e-5'
+}
+
+@test "mixed precision learns like f32" {
+	digits=$BATS_TEST_DIRNAME/../../examples
+	go() { gg-opt --pass=loss:kind=softmax_cross_entropy:target=y,$1grad,adam:lr=0.003 $digits/digits.gg |
+		gg-opt --pipeline=common,optimize | gg-run -q --target=ref --data x=$digits/digits/x.npy \
+		--data y=$digits/digits/y.npy --batch=8 --steps=4 --print loss; }
+	go "" >f32
+	for how in autocast:dtype=f16:loss_scale=128, autocast:dtype=bf16,; do
+		go $how | paste f32 - | awk '{ d = $4 / $2 - 1; if (d * d > 4e-4) exit 1 }'
+	done
+}

@@ -29,7 +29,7 @@ bool train_flag(train *t, const char *key)
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
-static gg_value *make(train *t, const char *op, int nin, gg_value *const *in, const char *name)
+gg_value *train_make(train *t, const char *op, int nin, gg_value *const *in, const char *name)
 {
 	gg_node *n;
 	for (int i = 0; i < nin; i++)
@@ -42,7 +42,7 @@ static gg_value *make(train *t, const char *op, int nin, gg_value *const *in, co
 	return n->out[0];
 }
 
-static gg_value *done(train *t, gg_value *v)
+gg_value *train_done(train *t, gg_value *v)
 {
 	if (v && !gg_infer_node(t->p->d, v->producer))
 		t->bad = true;
@@ -51,30 +51,30 @@ static gg_value *done(train *t, gg_value *v)
 
 gg_value *train_op(train *t, const char *op, gg_value *a, gg_value *b)
 {
-	return done(t, make(t, op, b ? 2 : 1, (gg_value *[]){a, b}, 0));
+	return train_done(t, train_make(t, op, b ? 2 : 1, (gg_value *[]){a, b}, 0));
 }
 
 gg_value *train_cast(train *t, gg_value *v, gg_dtype to)
 {
 	if (!v || v->dtype == to)
 		return v;
-	gg_value *y = make(t, "Cast", 1, &v, 0);
+	gg_value *y = train_make(t, "Cast", 1, &v, 0);
 	if (y)
 		gg_set_attr_dtype(y->producer, "to", to);
-	return done(t, y);
+	return train_done(t, y);
 }
 
 gg_value *train_select(train *t, gg_value *test, gg_value *yes, gg_value *no)
 {
-	return done(t, make(t, "Where", 3, (gg_value *[]){test, yes, no}, 0));
+	return train_done(t, train_make(t, "Where", 3, (gg_value *[]){test, yes, no}, 0));
 }
 
 gg_value *train_all(train *t, const char *op, gg_value *v)
 {
-	gg_value *y = make(t, op, 1, &v, 0);
+	gg_value *y = train_make(t, op, 1, &v, 0);
 	if (y)
 		gg_set_attr_int(y->producer, "keepdims", 0);
-	return done(t, y);
+	return train_done(t, y);
 }
 
 /* One constant for each name, dtype and value. */
@@ -139,10 +139,25 @@ gg_value *train_state(train *t, const char *name, const char *what, gg_value *w,
 
 void train_becomes(train *t, gg_value *state, gg_value *v)
 {
-	if (state && t->apply)
-		v = train_select(t, t->apply, v, state);
-	if (!t->bad && state && v)
+	if (t->bad || !state || !v)
+		return;
+	if (!t->apply) {
 		gg_add_state(t->g, state, v);
+		return;
+	}
+	GG_PUSH(t->pending, t->npending, t->cap_pending, state);
+	GG_PUSH(t->pending, t->npending, t->cap_pending, v);
+}
+
+/* All choices between new and old stand at the end, so that an update is one piece that can be fused. */
+static void hold_back(train *t)
+{
+	for (size_t i = 0; i < t->npending; i += 2) {
+		gg_value *state = t->pending[i], *v = train_select(t, t->apply, t->pending[i + 1], state);
+		if (v)
+			gg_add_state(t->g, state, v);
+	}
+	free(t->pending);
 }
 
 static bool is_state(const gg_graph *g, const gg_value *v)
@@ -258,10 +273,10 @@ gg_value *train_rate(train *t, gg_dtype type)
 	if (v && v->producer && gg_in(v->producer, 0) == t->rate && v->dtype == type)
 		return v;
 	gg_node *at = train_scalars(t);
-	v = make(t, "Cast", 1, &t->rate, "lr");
+	v = train_make(t, "Cast", 1, &t->rate, "lr");
 	if (v)
 		gg_set_attr_dtype(v->producer, "to", type);
-	v = done(t, v);
+	v = train_done(t, v);
 	t->at = at;
 	return v;
 }
@@ -317,10 +332,11 @@ static void clip_value(train *t, items *l, double limit)
 	for (size_t i = 0; i < l->n; i++) {
 		gg_value *g = l->p[i].g;
 		gg_dtype type = (gg_dtype)g->dtype;
-		l->p[i].g = done(t, make(t, "Clip", 3,
-		                         (gg_value *[]){g, train_number(t, "clip.min", type, -limit),
-		                                        train_number(t, "clip.max", type, limit)},
-		                         0));
+		l->p[i].g = train_done(t,
+		                       train_make(t, "Clip", 3,
+		                                  (gg_value *[]){g, train_number(t, "clip.min", type, -limit),
+		                                                 train_number(t, "clip.max", type, limit)},
+		                                  0));
 	}
 }
 
@@ -329,8 +345,8 @@ static void clip_norm(train *t, items *l, double limit)
 	gg_value **sum = gg_alloc_n(&t->p->scratch, l->n, sizeof *sum), *x;
 	for (size_t i = 0; i < l->n; i++)
 		sum[i] = train_all(t, "ReduceSumSquare", train_cast(t, l->p[i].g, GG_F32));
-	x = l->n > 1 ? done(t, make(t, "Sum", (int)l->n, sum, "grad_norm")) : sum[0];
-	x = done(t, make(t, "Sqrt", 1, &x, "grad_norm"));
+	x = l->n > 1 ? train_done(t, train_make(t, "Sum", (int)l->n, sum, "grad_norm")) : sum[0];
+	x = train_done(t, train_make(t, "Sqrt", 1, &x, "grad_norm"));
 	x = train_op(t, "Add", x, train_number(t, "clip.eps", GG_F32, 1e-6));
 	x = train_op(t, "Div", train_number(t, "clip.norm", GG_F32, limit), x);
 	x = train_op(t, "Min", x, train_number(t, "clip.one", GG_F32, 1));
@@ -354,7 +370,7 @@ static gg_value *all_finite(train *t, const items *l)
 	gg_value **most = gg_alloc_n(&t->p->scratch, l->n, sizeof *most), *x;
 	for (size_t i = 0; i < l->n; i++)
 		most[i] = train_all(t, "ReduceMax", train_op(t, "Abs", train_cast(t, l->p[i].g, GG_F32), 0));
-	x = l->n > 1 ? done(t, make(t, "Max", (int)l->n, most, "grad_max")) : most[0];
+	x = l->n > 1 ? train_done(t, train_make(t, "Max", (int)l->n, most, "grad_max")) : most[0];
 	return train_op(t, "Less", x, train_number(t, "grad.inf", GG_F32, INFINITY));
 }
 
@@ -461,6 +477,7 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	t.at = 0;
 	t.name = 0;
 	train_becomes(&t, t.step, t.next);
+	hold_back(&t);
 	free(l.p);
 	return !t.bad;
 }

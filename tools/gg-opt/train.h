@@ -20,6 +20,8 @@ typedef struct train {
 	gg_value *rate;        /* the learning rate, f64; NULL: it is constant */
 	gg_value *apply;       /* bool: false in a step without an update; NULL: there is none */
 	double lr;
+	gg_value **pending; /* pairs of a state and its next value, to be held back where apply is false */
+	size_t npending, cap_pending;
 	gg_value *memo[4]; /* of the pass: scalars that it makes once */
 } train;
 
@@ -32,6 +34,9 @@ gg_value *train_count(train *t);               /* this update's number, from 1: 
 gg_value *train_rate(train *t, gg_dtype type); /* as the value 'lr' */
 double train_option(train *t, const char *key, double or);
 bool train_flag(train *t, const char *key);
+/* A node whose attributes are still to be set, then its inference. name NULL: one is found. */
+gg_value *train_make(train *t, const char *op, int nin, gg_value *const *in, const char *name);
+gg_value *train_done(train *t, gg_value *v);
 gg_value *train_op(train *t, const char *op, gg_value *a, gg_value *b); /* b NULL: of one input */
 gg_value *train_cast(train *t, gg_value *v, gg_dtype to);
 gg_value *train_select(train *t, gg_value *test, gg_value *yes, gg_value *no);

@@ -1,0 +1,153 @@
+"""Every gradient rule against central differences in f64. The rules are counted in the source, so that
+one without a case fails. Prints TAP."""
+import os, re, subprocess, sys, tempfile
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RULES = re.findall(r'^ +\{"(\w+)", \w+\}', open(HERE + "/../../tools/gg-opt/grad_rules.c").read(), re.M)
+H = 1e-4
+
+# op: [(parameters, statements that make %r, bounds of values)]; constants and inputs may be among the statements
+X = {"x": (3, 4)}
+CASES = {
+    "Abs": [(X, "%r = Abs(%x)")],
+    "Add": [({"x": (3, 4), "y": (4,)}, "%r = Add(%x, %y)"), ({"x": (1, 4), "y": (3, 1)}, "%r = Add(%x, %y)"),
+            (X, "%r = Add(%x, %x)"), ({"x": (), "y": (2, 1, 3)}, "%r = Add(%x, %y)")],
+    "AddN": [({"x": (2, 3), "y": (2, 3)}, "%r = AddN(%x, %y, %x)")],
+    "BatchNormalization": [
+        ({"x": (4, 3, 2, 2), "s": (3,), "b": (3,)},
+         "const %m : f64[3] = zeros\nconst %v : f64[3] = ones\n"
+         "%r, %rm, %rv = BatchNormalization(%x, %s, %b, %m, %v) {training_mode=1, epsilon=0.01}"),
+        ({"x": (4, 3), "s": (3,), "b": (3,)},
+         "const %m : f64[3] = [0.1, 0.2, 0.3]\nconst %v : f64[3] = [1, 2, 3]\n"
+         "%r = BatchNormalization(%x, %s, %b, %m, %v)")],
+    "Cast": [(X, "%h = Cast(%x) {to=f64}\n%r = Mul(%h, %h)")],
+    "Conv": [({"x": (2, 3, 7, 6), "w": (4, 3, 3, 2), "b": (4,)},
+              "%r = Conv(%x, %w, %b) {strides=[2,1], pads=[1,0,2,1]}"),
+             ({"x": (2, 2, 9), "w": (3, 2, 2)}, "%r = Conv(%x, %w) {strides=[3], dilations=[2], pads=[1,1]}"),
+             ({"x": (1, 1, 3, 3), "w": (1, 1, 3, 3)}, "%r = Conv(%x, %w)")],
+    "Div": [({"x": (3, 4), "y": (3, 1)}, "%r = Div(%x, %y)", (1, 2))],
+    "Dropout": [(X, "const %p : f64[] = 0.5\nconst %t : bool[] = true\n%r, %k = Dropout(%x, %p, %t) {seed=3}"),
+                (X, "%r = Dropout(%x)")],
+    "Exp": [(X, "%r = Exp(%x)")],
+    "Flatten": [({"x": (2, 3, 2)}, "%f = Flatten(%x)\n%r = Mul(%f, %f)")],
+    "Gemm": [({"x": (3, 4), "w": (4, 2), "b": (2,)}, "%r = Gemm(%x, %w, %b) {alpha=0.5, beta=2.0}"),
+             ({"x": (4, 3), "w": (2, 4), "b": (3, 1)}, "%r = Gemm(%x, %w, %b) {transA=1, transB=1}"),
+             ({"x": (4, 3), "w": (4, 2)}, "%r = Gemm(%x, %w) {transA=1}")],
+    "GlobalAveragePool": [({"x": (2, 3, 2, 3)}, "%r = GlobalAveragePool(%x)")],
+    "Identity": [(X, "%i = Identity(%x)\n%r = Mul(%i, %x)")],
+    "LeakyRelu": [(X, "%r = LeakyRelu(%x) {alpha=0.2}")],
+    "Log": [(X, "%r = Log(%x)", (1, 2))],
+    "LogSoftmax": [(X, "%r = LogSoftmax(%x)"), ({"x": (2, 3, 2)}, "%r = LogSoftmax(%x) {axis=1}")],
+    "MatMul": [({"x": (3, 4), "w": (4, 2)}, "%r = MatMul(%x, %w)"),
+               ({"x": (2, 3, 4), "w": (4, 2)}, "%r = MatMul(%x, %w)"),
+               ({"x": (3, 4), "w": (2, 1, 4, 2)}, "%r = MatMul(%x, %w)"),
+               ({"x": (3, 3)}, "%r = MatMul(%x, %x)")],
+    "MaxPool": [({"x": (2, 2, 5, 4)}, "%r = MaxPool(%x) {kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]}")],
+    "Mul": [({"x": (3, 4), "y": (4,)}, "%r = Mul(%x, %y)"), (X, "%r = Mul(%x, %x)")],
+    "Neg": [(X, "%r = Neg(%x)")],
+    "NegativeLogLikelihoodLoss": [
+        (X, "const %l : i64[3] = [1, 3, 0]\n%r = NegativeLogLikelihoodLoss(%x, %l)"),
+        (X, "const %l : i64[3] = [1, 3, 0]\n%r = NegativeLogLikelihoodLoss(%x, %l) {reduction=\"none\"}")],
+    "ReduceMean": [(X, "const %a : i64[1] = [1]\n%r = ReduceMean(%x, %a)"), (X, "%r = ReduceMean(%x) {keepdims=0}"),
+                   ({"x": (2, 3, 4)}, "const %a : i64[2] = [0, -1]\n%r = ReduceMean(%x, %a) {keepdims=0}")],
+    "ReduceSum": [(X, "const %a : i64[1] = [0]\n%r = ReduceSum(%x, %a) {keepdims=0}"), (X, "%r = ReduceSum(%x)")],
+    "Relu": [(X, "%r = Relu(%x)")],
+    "Reshape": [(X, "const %s : i64[2] = [2, -1]\n%h = Reshape(%x, %s)\n%r = Mul(%h, %h)")],
+    "Sigmoid": [(X, "%r = Sigmoid(%x)")],
+    "Softmax": [(X, "%r = Softmax(%x)"), ({"x": (2, 3, 2)}, "%r = Softmax(%x) {axis=0}")],
+    "SoftmaxCrossEntropyLoss": [
+        (X, "const %l : i64[3] = [1, 3, 0]\n%r = SoftmaxCrossEntropyLoss(%x, %l)"),
+        (X, "const %l : i64[3] = [1, 9, 0]\n%r = SoftmaxCrossEntropyLoss(%x, %l) {ignore_index=9}"),
+        ({"x": (2, 3, 2)}, "const %l : i32[2,2] = [1, 2, 0, 0]\n"
+                           "%r = SoftmaxCrossEntropyLoss(%x, %l) {reduction=\"sum\", ignore_index=2}"),
+        (X, "const %l : i64[3] = [1, 3, 0]\n%r = SoftmaxCrossEntropyLoss(%x, %l) {reduction=\"none\"}")],
+    "Softplus": [(X, "%r = Softplus(%x)")],
+    "Sqrt": [(X, "%r = Sqrt(%x)", (1, 2))],
+    "Squeeze": [({"x": (3, 1, 2)}, "const %a : i64[1] = [1]\n%h = Squeeze(%x, %a)\n%r = Mul(%h, %h)")],
+    "Sub": [({"x": (3, 1), "y": (2, 1, 4)}, "%r = Sub(%x, %y)")],
+    "Sum": [({"x": (3, 4), "y": (4,)}, "%r = Sum(%x, %y, %y)")],
+    "Tanh": [(X, "%r = Tanh(%x)")],
+    "Transpose": [({"x": (2, 3, 4)}, "%h = Transpose(%x) {perm=[2,0,1]}\n%r = Mul(%h, %h)"),
+                  (X, "%h = Transpose(%x)\n%r = Mul(%h, %h)")],
+    "Unsqueeze": [(X, "const %a : i64[2] = [0, 2]\n%h = Unsqueeze(%x, %a)\n%r = Mul(%h, %h)")],
+}
+
+
+def dims(shape):
+    return ",".join(map(str, shape))
+
+
+def graph(params, text, kind):
+    """All of %r, each element with a factor of its own, summed."""
+    lines = [f"{kind(n)} %{n} : f64[{dims(s)}]" + (f' = npy("{n}.npy")' if kind(n) == "param" else "")
+             for n, s in params.items()]
+    for line in text.splitlines():
+        lines.insert(len(params), line) if line.startswith("const") else lines.append(line)
+    return "\n".join(lines) + "\n%q1 = Mul(%r, %factor)\n%loss = ReduceSum(%q1) {keepdims=0}\n"
+
+
+def sh(line, folder):
+    return subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=folder, check=True, stdout=subprocess.PIPE).stdout
+
+
+def shape_of_r(text, folder):
+    open(folder + "/f.gg", "w").write(text.split("%q1 =")[0] + "output %r\n")
+    out = sh("gg-dump f.gg", folder).decode()
+    m = re.search(r"^%r[,\d\w% ]* = .* : f64\[(.*?)\]", out, re.M)
+    return [int(d) for d in m[1].split(",")] if m[1] else []
+
+
+def check(params, text, bounds, folder, rng):
+    lo, hi = bounds
+    values = {n: rng.uniform(lo, hi, s) for n, s in params.items()}
+    for n in params:
+        np.save(f"{folder}/{n}.npy", values[n])
+    body = graph(params, text, lambda n: "param")
+    factor = rng.normal(size=shape_of_r(body, folder))
+    np.save(folder + "/factor.npy", factor)
+    const = f'const %factor : f64[{dims(factor.shape)}] = npy("factor.npy")\n'
+    open(folder + "/g.gg", "w").write(const + body + "output %loss\n")
+    sh("gg-opt --pass=grad:outputs=1 g.gg -o b.gg && gg-run -q --target=ref b.gg" +
+       "".join(f" --output grad.{n}=d{n}.npy" for n in params), folder)
+    worst = 0
+    for n in params:
+        got, want = np.load(f"{folder}/d{n}.npy"), np.zeros(values[n].size)
+        steps = np.repeat(values[n].reshape(1, -1), 2 * values[n].size, 0)
+        for i in range(values[n].size):
+            steps[2 * i, i] += H
+            steps[2 * i + 1, i] -= H
+        np.save(folder + "/steps.npy", steps.reshape((-1,) + params[n]))
+        forward = graph(params, text, lambda k: "input" if k == n else "param")
+        open(folder + "/f.gg", "w").write(const + forward + "output %loss\n")
+        # the loss less its first value, so that nine digits are enough
+        loss = [float(l.split()[1]) for l in
+                sh(f"gg-run -q --target=ref --data {n}=steps.npy --steps={len(steps)} --print loss f.gg", folder)
+                .decode().splitlines()]
+        want = (np.array(loss[0::2]) - np.array(loss[1::2])) / (2 * H)
+        if got.shape != params[n]:
+            return f"{n} has shape {got.shape}"
+        worst = max(worst, np.abs(got.ravel() - want).max() / max(1, np.abs(want).max()))
+    return "" if worst < 2e-4 else f"off by {worst:.3g}"
+
+
+def main():
+    rng, number, bad = np.random.default_rng(5), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for op in RULES:
+            for i, case in enumerate(CASES.get(op, [None])):
+                number += 1
+                if case is None:
+                    why = "has no case"
+                else:
+                    try:
+                        why = check(case[0], case[1], case[2] if len(case) > 2 else (-1, 1), folder, rng)
+                    except subprocess.CalledProcessError:
+                        why = "fails"
+                bad += bool(why)
+                print(f"{'not ' if why else ''}ok {number} - {op} {i}{': ' if why else ''}{why}")
+    print(f"1..{number}")
+    return bad > 0 or number == 0
+
+
+sys.exit(main())
