@@ -388,7 +388,7 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 }
 
 @test "to_inference gives the network back; what was trained is in it" {
-	net=$BATS_TEST_DIRNAME/../data/train/resnet_momentum
+	net=$BATS_TEST_DIRNAME/../data/models/train_resnet_momentum
 	gg-parse $net/model.onnx | gg-opt --pass=loss:kind=softmax_cross_entropy:target=y,grad,momentum:lr=0.05 |
 		gg-run -q --data x=$net/x.npy --data y=$net/y.npy --steps=5 --save t.gg >/dev/null
 	gg-opt --pass=to_inference t.gg -o net.gg

@@ -4,7 +4,7 @@ Prints TAP."""
 import os, subprocess, sys, tempfile
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__)) + "/../data/train/"
+HERE = os.path.dirname(os.path.abspath(__file__)) + "/../data/models/train_"
 CASES = {
     "resnet_momentum": "loss:kind=softmax_cross_entropy:target=y:axis=1,grad,"
                        "momentum:lr=0.05:momentum=0.9:weight_decay=1e-4",

@@ -1,5 +1,6 @@
 /* The gradient rules: one short function an op, and the table at the end. */
 #include "pass/grad.h"
+#include <math.h>
 
 #define IN(i) gg_in(n, i)
 #define OUT n->out[0]
@@ -71,6 +72,105 @@ RULE(leaky)
 	gg_value *positive = OP("Greater", IN(0), grad_const(t, OUT, 0));
 	gg_value *low = OP("Mul", dy, grad_const(t, dy, gg_get_float(n, "alpha")));
 	give(t, IN(0), positive ? train_select(t, positive, dy, low) : 0);
+}
+
+RULE(sine) { give(t, IN(0), OP("Mul", dy, OP("Cos", IN(0), 0))); }
+RULE(cosine) { give(t, IN(0), OP("Neg", OP("Mul", dy, OP("Sin", IN(0), 0)), 0)); }
+RULE(reciprocal) { give(t, IN(0), OP("Neg", OP("Mul", dy, OP("Mul", OUT, OUT)), 0)); }
+RULE(expand) { give(t, IN(0), like_input(t, n, dy, IN(0))); }
+
+/* exp(-x^2) k */
+static gg_value *bell(train *t, gg_value *x, double k)
+{
+	gg_value *e = OP("Exp", OP("Neg", OP("Mul", x, x), 0), 0);
+	return OP("Mul", e, grad_const(t, x, k));
+}
+
+RULE(error_function) { give(t, IN(0), OP("Mul", dy, bell(t, IN(0), 2 / sqrt(acos(-1))))); }
+
+/* x Phi(x): Phi(x) + x phi(x); the other form by the chain rule. */
+RULE(gelu)
+{
+	gg_value *x = IN(0), *half = grad_const(t, x, 0.5), *one = grad_const(t, x, 1), *slope;
+	if (!strcmp(gg_get_string(n, "approximate"), "tanh")) {
+		gg_value *x2 = OP("Mul", x, x), *c = grad_const(t, x, sqrt(2 / acos(-1)));
+		gg_value *in = OP("Mul", OP("Add", OP("Mul", x2, grad_const(t, x, 0.044715)), one),
+		                  OP("Mul", x, c));
+		gg_value *h = OP("Tanh", in, 0),
+		         *inner = OP("Add", OP("Mul", x2, grad_const(t, x, 0.134145)), one);
+		gg_value *bend = OP("Mul", OP("Sub", one, OP("Mul", h, h)), OP("Mul", inner, c));
+		slope = OP("Mul", OP("Add", OP("Add", one, h), OP("Mul", x, bend)), half);
+	} else {
+		gg_value *scaled = OP("Mul", x, grad_const(t, x, sqrt(0.5)));
+		gg_value *phi = OP("Mul", OP("Add", OP("Erf", scaled, 0), one), half);
+		slope = OP("Add", phi, OP("Mul", x, bell(t, scaled, 1 / sqrt(2 * acos(-1)))));
+	}
+	give(t, x, OP("Mul", dy, slope));
+}
+
+RULE(power)
+{
+	gg_value *x = IN(0), *e = train_cast(t, IN(1), (gg_dtype)IN(0)->dtype);
+	if (grad_wanted(x)) {
+		gg_value *less = OP("Pow", x, OP("Sub", e, grad_const(t, x, 1)));
+		give(t, x, like_input(t, n, OP("Mul", dy, OP("Mul", less, e)), x));
+	}
+	if (grad_wanted(IN(1)))
+		give(t, IN(1), like_input(t, n, OP("Mul", dy, OP("Mul", OUT, OP("Log", x, 0))), IN(1)));
+}
+
+static gg_value *masked(train *t, gg_value *test, gg_value *dy, bool yes)
+{
+	gg_value *zero = grad_const(t, dy, 0);
+	return test && zero ? train_select(t, test, yes ? dy : zero, yes ? zero : dy) : 0;
+}
+
+RULE(where)
+{
+	for (int i = 1; i < 3; i++)
+		if (grad_wanted(IN(i)))
+			give(t, IN(i), like_input(t, n, masked(t, IN(0), dy, i == 1), IN(i)));
+}
+
+/* 1 between the limits and on them. */
+RULE(clip)
+{
+	gg_value *inside = OP("Equal", OUT, IN(0));
+	if (grad_wanted(IN(1)) || grad_wanted(IN(2)))
+		grad_lacks(t, n, "of its limits");
+	else
+		give(t, IN(0), masked(t, inside, dy, true));
+}
+
+/* a where 0 < a x + b < 1 */
+static gg_value *ramp(train *t, gg_value *x, double a, double b)
+{
+	gg_value *v = OP("Add", OP("Mul", x, grad_const(t, x, a)), grad_const(t, x, b));
+	gg_value *in = OP("And", OP("Greater", v, grad_const(t, x, 0)), OP("Less", v, grad_const(t, x, 1)));
+	return in ? OP("Mul", train_cast(t, in, (gg_dtype)x->dtype), grad_const(t, x, a)) : 0;
+}
+
+RULE(hard_sigmoid)
+{
+	give(t, IN(0), OP("Mul", dy, ramp(t, IN(0), gg_get_float(n, "alpha"), gg_get_float(n, "beta"))));
+}
+
+/* x times HardSigmoid with 1/6 and 1/2 */
+RULE(hard_swish)
+{
+	gg_value *x = IN(0), *h = x ? train_make(t, "HardSigmoid", 1, &x, 0) : 0;
+	if (h)
+		gg_set_attr_float(h->producer, "alpha", 1 / 6.f);
+	h = train_done(t, h);
+	give(t, x, OP("Mul", dy, OP("Add", h, OP("Mul", x, ramp(t, x, 1 / 6.0, 0.5)))));
+}
+
+RULE(swish)
+{
+	gg_value *x = IN(0), *a = grad_const(t, x, gg_get_float(n, "alpha")), *one = grad_const(t, x, 1);
+	gg_value *ax = OP("Mul", x, a), *s = OP("Sigmoid", ax, 0);
+	gg_value *slope = OP("Mul", s, OP("Add", one, OP("Mul", ax, OP("Sub", one, s))));
+	give(t, x, OP("Mul", dy, slope));
 }
 
 /* Where the mask lets through, divided by what is kept. */
@@ -148,6 +248,140 @@ RULE(global_mean)
 	give(t, IN(0), OP("Expand", OP("Mul", dy, each), shape_of(t, IN(0))));
 }
 
+static bool axis_of(train *t, gg_node *n, const gg_value *v, int64_t *axis)
+{
+	int r = v->shape.rank;
+	*axis = gg_get_int(n, "axis");
+	*axis += *axis < 0 ? r : 0;
+	if (r < 0)
+		grad_lacks(t, n, "the rank of its input is not known");
+	return !t->bad;
+}
+
+RULE(concat)
+{
+	int64_t axis, from = 0;
+	if (!axis_of(t, n, OUT, &axis))
+		return;
+	for (int i = 0; i < gg_nargs(n); i++) {
+		gg_dim size = IN(i)->shape.dim[axis];
+		int64_t to = from + size;
+		if (!gg_dim_known(size)) {
+			grad_lacks(t, n, "the size of an input is not known");
+			return;
+		}
+		gg_value *in[] = {dy, grad_ints(t, 1, &from), grad_ints(t, 1, &to), grad_ints(t, 1, &axis)};
+		if (grad_wanted(IN(i)))
+			give(t, IN(i), train_done(t, train_make(t, "Slice", 4, in, 0)));
+		from = to;
+	}
+}
+
+/* What nobody read has the gradient 0. */
+RULE(split)
+{
+	gg_value **part = gg_alloc_n(&t->p->scratch, (size_t)n->nout, sizeof *part);
+	int64_t axis;
+	if (!axis_of(t, n, IN(0), &axis))
+		return;
+	for (int i = 0; i < n->nout; i++) {
+		gg_value *v = n->out[i];
+		if (!v) {
+			grad_lacks(t, n, "an output is absent");
+			return;
+		}
+		part[i] = grad_of(v) ? grad_of(v) : OP("Mul", v, grad_const(t, v, 0));
+	}
+	gg_value *y = train_make(t, "Concat", n->nout, part, 0);
+	if (y)
+		gg_set_attr_int(y->producer, "axis", axis);
+	give(t, IN(0), train_done(t, y));
+}
+
+/* Elements of a constant integer input; false: it is none. */
+static bool const_ints(train *t, gg_value *v, int64_t *out, int *count)
+{
+	gg_tensor x;
+	if (!v || !gg_is_const(v) || !gg_value_tensor(t->p->d, v, &x) || gg_count(&x) > GG_MAX_RANK * 2)
+		return false;
+	*count = (int)gg_count(&x);
+	for (int i = 0; i < *count; i++)
+		out[i] = gg_get_i64(&x, i);
+	return true;
+}
+
+/* Zeros around dy. */
+RULE(slice)
+{
+	int64_t from[2 * GG_MAX_RANK], axis[2 * GG_MAX_RANK], step[2 * GG_MAX_RANK],
+	    pad[2 * GG_MAX_RANK] = {0};
+	int count, naxis = 0, nstep = 0, r = IN(0)->shape.rank;
+	bool good = r >= 0 && const_ints(t, IN(1), from, &count);
+	good = good && (!IN(3) || const_ints(t, IN(3), axis, &naxis)) &&
+	       (!IN(4) || const_ints(t, IN(4), step, &nstep));
+	for (int i = 0; good && i < count; i++) {
+		int64_t k = naxis ? axis[i] : i;
+		k += k < 0 ? r : 0;
+		gg_dim whole = IN(0)->shape.dim[k], part = OUT->shape.dim[k];
+		good = gg_dim_known(whole) && gg_dim_known(part) && (!nstep || step[i] == 1);
+		from[i] += from[i] < 0 ? whole : 0;
+		pad[k] = from[i] < 0 ? 0 : from[i] > whole ? whole : from[i];
+		pad[r + k] = whole - pad[k] - part;
+	}
+	if (good)
+		give(t, IN(0), OP("Pad", dy, grad_ints(t, 2 * r, pad)));
+	else
+		grad_lacks(t, n, "it is not constant, of known sizes and with steps of 1");
+}
+
+RULE(pad)
+{
+	int64_t pads[2 * GG_MAX_RANK], to[GG_MAX_RANK], axis[GG_MAX_RANK];
+	int count, r = IN(0)->shape.rank;
+	bool good = r >= 0 && !IN(3) && !strcmp(gg_get_string(n, "mode"), "constant") &&
+	            const_ints(t, IN(1), pads, &count) && count == 2 * r && !grad_wanted(IN(2));
+	for (int i = 0; good && i < r; i++) {
+		good = gg_dim_known(IN(0)->shape.dim[i]) && pads[i] >= 0 && pads[r + i] >= 0;
+		to[i] = pads[i] + IN(0)->shape.dim[i];
+		axis[i] = i;
+	}
+	if (!good) {
+		grad_lacks(t, n, "it is not of constants, by a constant number, of known sizes");
+		return;
+	}
+	gg_value *in[] = {dy, grad_ints(t, r, pads), grad_ints(t, r, to), grad_ints(t, r, axis)};
+	give(t, IN(0), train_done(t, train_make(t, "Slice", 4, in, 0)));
+}
+
+/* Rows are added where they came from, with the axis in front. */
+RULE(gather)
+{
+	static const int64_t last[] = {-1};
+	int64_t axis, front[GG_MAX_RANK], back[GG_MAX_RANK], move[GG_MAX_RANK];
+	gg_value *x = IN(0), *index = train_cast(t, IN(1), GG_I64);
+	int r = x->shape.rank, q = IN(1)->shape.rank;
+	if (!axis_of(t, n, x, &axis))
+		return;
+	if (q < 0 || r + q - 1 > GG_MAX_RANK) {
+		grad_lacks(t, n, "the rank of its indices is not known");
+		return;
+	}
+	for (int i = 0, at = 1; i < r; i++) {
+		front[i == axis ? 0 : at++] = i;
+		back[i] = i < axis ? i + 1 : i == axis ? 0 : i;
+	}
+	for (int i = 0; i < r + q - 1; i++)
+		move[i] = i < q ? axis + i : i < q + axis ? i - q : i;
+	gg_value *like = transpose(t, x, r, front);
+	gg_value *zero = like ? OP("Expand", grad_const(t, x, 0), shape_of(t, like)) : 0;
+	gg_value *in[] = {zero, OP("Unsqueeze", index, grad_ints(t, 1, last)),
+	                  transpose(t, dy, r + q - 1, move)};
+	gg_value *y = train_make(t, "ScatterND", 3, in, 0);
+	if (y)
+		gg_set_attr_string(y->producer, "reduction", "add");
+	give(t, x, transpose(t, train_done(t, y), r, back));
+}
+
 /* ---- products --------------------------------------------------------------------------------- */
 RULE(matmul)
 {
@@ -188,6 +422,7 @@ RULE(gemm)
 /* ---- convolutions: the gradients are convolutions too ------------------------------------------ */
 typedef struct window {
 	int n;
+	int64_t group;
 	int64_t stride[GG_MAX_RANK], dilation[GG_MAX_RANK], pad[2 * GG_MAX_RANK], kernel[GG_MAX_RANK];
 } window;
 
@@ -201,9 +436,8 @@ static bool read_window(train *t, gg_node *n, window *w)
 {
 	const char *pad = gg_get_string(n, "auto_pad");
 	w->n = IN(0)->shape.rank - 2;
-	if (gg_get_int(n, "group") != 1)
-		grad_lacks(t, n, "more than one group");
-	else if (strcmp(pad, "NOTSET") && strcmp(pad, "VALID"))
+	w->group = gg_get_int(n, "group");
+	if (strcmp(pad, "NOTSET") && strcmp(pad, "VALID"))
 		grad_lacks(t, n, "auto_pad other than NOTSET and VALID");
 	else if (w->n < 1)
 		grad_lacks(t, n, "the rank of its input is not known");
@@ -232,8 +466,32 @@ static gg_value *conv_input(train *t, gg_node *n, const window *w, gg_value *dy)
 		gg_set_attr_ints(y->producer, "dilations", w->n, w->dilation);
 		gg_set_attr_ints(y->producer, "pads", 2 * w->n, w->pad);
 		gg_set_attr_ints(y->producer, "output_padding", w->n, rest);
+		if (w->group != 1)
+			gg_set_attr_int(y->producer, "group", w->group);
 	}
 	return train_done(t, y);
+}
+
+/* x [N,gC,..] as [C,gN,..]: each group's channels are the batch. */
+static gg_value *grouped(train *t, gg_value *x, const window *w)
+{
+	int64_t dim[GG_MAX_RANK] = {-1, w->group}, perm[GG_MAX_RANK] = {2, 1, 0};
+	if (w->group == 1)
+		return swap_axes(t, x, true);
+	if (!gg_dim_known(x->shape.dim[1]) || w->n + 3 > GG_MAX_RANK) {
+		t->bad = !gg_error(t->p->d, GG_UNSUPPORTED, "no gradient: the channels of '%s' are not known",
+		                   x->name);
+		return 0;
+	}
+	dim[2] = x->shape.dim[1] / w->group;
+	for (int i = 0; i < w->n; i++) {
+		dim[3 + i] = x->shape.dim[2 + i];
+		perm[3 + i] = 3 + i;
+	}
+	x = transpose(t, OP("Reshape", x, grad_ints(t, w->n + 3, dim)), w->n + 3, perm);
+	dim[1] = dim[2]; /* now C, gN, spatial */
+	dim[2] = -1;
+	return x ? OP("Reshape", x, grad_ints(t, w->n + 2, dim + 1)) : 0;
 }
 
 /* Batch and channels change places: x [C,N,..] by dy [M,N,..] gives [C,M,..], of which the first
@@ -241,12 +499,14 @@ static gg_value *conv_input(train *t, gg_node *n, const window *w, gg_value *dy)
 static gg_value *conv_weight(train *t, gg_node *n, const window *w, gg_value *dy)
 {
 	int64_t start[GG_MAX_RANK] = {0}, axis[GG_MAX_RANK];
-	gg_value *x = swap_axes(t, IN(0), true), *d = swap_axes(t, dy, true), *in[4];
+	gg_value *x = grouped(t, IN(0), w), *d = swap_axes(t, dy, true), *in[4];
 	gg_value *y = x && d ? train_make(t, "Conv", 2, (gg_value *[]){x, d}, 0) : 0;
 	if (y) {
 		gg_set_attr_ints(y->producer, "strides", w->n, w->dilation);
 		gg_set_attr_ints(y->producer, "dilations", w->n, w->stride);
 		gg_set_attr_ints(y->producer, "pads", 2 * w->n, w->pad);
+		if (w->group != 1)
+			gg_set_attr_int(y->producer, "group", w->group);
 	}
 	y = swap_axes(t, train_done(t, y), true);
 	if (!y || gg_shape_eq(&y->shape, &IN(1)->shape))
@@ -311,6 +571,53 @@ RULE(max_pool)
 	give(t, x, as_shape(t, train_done(t, y), x));
 }
 
+/* Each window's gradient is spread over its taps: the transpose of a convolution by 1/taps. Where
+ * pads do not count, it is first divided by the part of the window that lies inside. */
+RULE(average_pool)
+{
+	gg_value *x = IN(0);
+	window w = {.n = x->shape.rank - 2};
+	const gg_attr *size = gg_find_attr(n, "kernel_shape");
+	int64_t dim[GG_MAX_RANK], rest[GG_MAX_RANK], taps = 1;
+	bool good = w.n > 0 && size && gg_dim_known(x->shape.dim[1]) && !gg_get_int(n, "ceil_mode") &&
+	            !gg_find_attr(n, "dilations") && !strcmp(gg_get_string(n, "auto_pad"), "NOTSET");
+	for (int i = 0; good && i < w.n; i++) {
+		w.stride[i] = element(n, "strides", i, 1);
+		w.pad[i] = element(n, "pads", i, 0);
+		w.pad[w.n + i] = element(n, "pads", w.n + i, 0);
+		taps *= w.kernel[i] = size->ints[i];
+		good = gg_dim_known(x->shape.dim[2 + i]);
+		rest[i] = good ? x->shape.dim[2 + i] - ((OUT->shape.dim[2 + i] - 1) * w.stride[i] +
+		                                        w.kernel[i] - w.pad[i] - w.pad[w.n + i])
+		               : 0;
+		dim[2 + i] = w.kernel[i];
+	}
+	if (!good) {
+		grad_lacks(t, n, "it has ceil_mode, dilations or auto_pad, or sizes are not known");
+		return;
+	}
+	if (!gg_get_int(n, "count_include_pad")) {
+		gg_value *ones = OP("Expand", grad_const(t, x, 1), shape_of(t, x));
+		gg_value *part = ones ? train_make(t, "AveragePool", 1, &ones, 0) : 0;
+		if (part) {
+			gg_copy_attrs(part->producer, n);
+			gg_set_attr_int(part->producer, "count_include_pad", 1);
+		}
+		dy = OP("Div", dy, train_done(t, part));
+	}
+	dim[0] = x->shape.dim[1];
+	dim[1] = 1;
+	gg_value *k = OP("Expand", grad_const(t, x, 1 / (double)taps), grad_ints(t, w.n + 2, dim));
+	gg_value *y = k && dy ? train_make(t, "ConvTranspose", 2, (gg_value *[]){dy, k}, 0) : 0;
+	if (y) {
+		gg_set_attr_int(y->producer, "group", dim[0]);
+		gg_set_attr_ints(y->producer, "strides", w.n, w.stride);
+		gg_set_attr_ints(y->producer, "pads", 2 * w.n, w.pad);
+		gg_set_attr_ints(y->producer, "output_padding", w.n, rest);
+	}
+	give(t, x, train_done(t, y));
+}
+
 /* ---- normalisation ------------------------------------------------------------------------------ */
 /* Per-channel v as [1,C,1,...]. */
 static gg_value *channels(train *t, gg_value *v, const gg_value *x)
@@ -356,6 +663,49 @@ RULE(batch_norm)
 		g = OP("Sub", OP("Sub", g, mean_of(t, g)), along);
 	}
 	give(t, x, OP("Mul", g, inverse));
+}
+
+/* x normalised over some axes, times scale, plus bias; scale and bias broadcast with x. */
+static void normalised(train *t, gg_node *n, gg_value *dy, int count, const int64_t *over, gg_value *scale)
+{
+	gg_value *x = IN(0);
+	gg_value *d = OP("Sub", x, reduce(t, "ReduceMean", x, count, over, true));
+	gg_value *var = reduce(t, "ReduceMean", OP("Mul", d, d), count, over, true);
+	var = OP("Add", var, train_number(t, "grad.epsilon", (gg_dtype)x->dtype, gg_get_float(n, "epsilon")));
+	gg_value *inverse = OP("Reciprocal", OP("Sqrt", var, 0), 0), *hat = OP("Mul", d, inverse);
+	for (int i = 1; i < 3; i++) {
+		gg_value *part = i == 1 ? OP("Mul", dy, hat) : dy;
+		if (grad_wanted(IN(i)))
+			give(t, IN(i), scale == IN(1) ? like_input(t, n, part, IN(i)) : channel_sum(t, part));
+	}
+	if (!grad_wanted(x))
+		return;
+	gg_value *g = OP("Mul", dy, scale), *mean = reduce(t, "ReduceMean", g, count, over, true);
+	gg_value *along = OP("Mul", hat, reduce(t, "ReduceMean", OP("Mul", g, hat), count, over, true));
+	give(t, x, OP("Mul", OP("Sub", OP("Sub", g, mean), along), inverse));
+}
+
+RULE(layer_norm)
+{
+	int64_t axis, over[GG_MAX_RANK];
+	int count = 0;
+	if (!axis_of(t, n, IN(0), &axis))
+		return;
+	for (int i = (int)axis; i < IN(0)->shape.rank; i++)
+		over[count++] = i;
+	normalised(t, n, dy, count, over, IN(1));
+}
+
+RULE(instance_norm)
+{
+	int64_t over[GG_MAX_RANK];
+	int count = 0;
+	for (int i = 2; i < IN(0)->shape.rank; i++)
+		over[count++] = i;
+	if (count)
+		normalised(t, n, dy, count, over, channels(t, IN(1), IN(0)));
+	else
+		grad_lacks(t, n, "the rank of its input is not known");
 }
 
 RULE(softmax)
@@ -434,16 +784,28 @@ static const struct {
     {"Abs", absolute},
     {"Add", add},
     {"AddN", add},
+    {"AveragePool", average_pool},
     {"BatchNormalization", batch_norm},
     {"Cast", cast},
+    {"Clip", clip},
+    {"Concat", concat},
     {"Conv", conv},
+    {"Cos", cosine},
     {"Div", divide},
     {"Dropout", dropout},
+    {"Erf", error_function},
     {"Exp", exponential},
+    {"Expand", expand},
     {"Flatten", reshape},
+    {"Gather", gather},
+    {"Gelu", gelu},
     {"Gemm", gemm},
     {"GlobalAveragePool", global_mean},
+    {"HardSigmoid", hard_sigmoid},
+    {"HardSwish", hard_swish},
+    {"InstanceNormalization", instance_norm},
     {"Identity", same},
+    {"LayerNormalization", layer_norm},
     {"LeakyRelu", leaky},
     {"Log", logarithm},
     {"LogSoftmax", log_softmax},
@@ -452,21 +814,29 @@ static const struct {
     {"Mul", mul},
     {"Neg", neg},
     {"NegativeLogLikelihoodLoss", nll},
+    {"Pad", pad},
+    {"Pow", power},
+    {"Reciprocal", reciprocal},
     {"ReduceMean", reduce_mean},
     {"ReduceSum", reduce_sum},
     {"Relu", relu},
     {"Reshape", reshape},
     {"Sigmoid", sigmoid},
+    {"Sin", sine},
+    {"Slice", slice},
     {"Softmax", softmax},
     {"SoftmaxCrossEntropyLoss", cross_entropy},
     {"Softplus", softplus},
+    {"Split", split},
     {"Sqrt", root},
     {"Squeeze", reshape},
     {"Sub", sub},
     {"Sum", add},
+    {"Swish", swish},
     {"Tanh", hyperbolic},
     {"Transpose", turn},
     {"Unsqueeze", reshape},
+    {"Where", where},
 };
 
 grad_rule *grad_find_rule(const char *op)

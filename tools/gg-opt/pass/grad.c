@@ -61,13 +61,24 @@ static gg_value *seed(train *t, gg_value *loss)
 	return train_number(t, "grad.one", (gg_dtype)loss->dtype, 1);
 }
 
+/* No output but the first has a gradient. */
+static bool only_first(const gg_node *n)
+{
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i] && grad_of(n->out[i]))
+			return false;
+	return true;
+}
+
 static bool walk_back(train *t, gg_value *loss)
 {
 	loss->mark = (uint64_t)(uintptr_t)seed(t, loss);
 	for (gg_node *n = loss->producer, *prev; n && !t->bad; n = prev) {
-		gg_value *dy = n->nout && n->out[0] ? grad_of(n->out[0]) : 0;
+		gg_value *dy = 0;
 		grad_rule *rule = grad_find_rule(n->op->name);
 		bool any = false;
+		for (int i = n->nout - 1; i >= 0; i--) /* output 0's where it has one */
+			dy = n->out[i] && grad_of(n->out[i]) ? grad_of(n->out[i]) : dy;
 		prev = n->prev;
 		for (int i = 0; i < n->nin; i++)
 			any |= grad_wanted(n->in[i].value);
@@ -77,6 +88,9 @@ static bool walk_back(train *t, gg_value *loss)
 			return gg_node_error(t->p->d, GG_UNSUPPORTED, n,
 			                     "no gradient for this op, on the way to the loss: %s",
 			                     path_to_loss(t->p, n));
+		if (!only_first(n) && strcmp(n->op->name, "Split"))
+			return gg_node_error(t->p->d, GG_UNSUPPORTED, n,
+			                     "no gradient through its output 1 or later");
 		rule(t, n, dy);
 	}
 	return !t->bad;
