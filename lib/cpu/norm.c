@@ -4,12 +4,84 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- BatchNormalization and BatchNormRelu, inference ------------------------------------------ */
+/* ---- BatchNormalization and BatchNormRelu ------------------------------------------------------ */
+
+enum { ROWS = 256 }; /* summed in float before they go into a double */
 
 static bool prepare_batchnorm(gg_call *c)
 {
-	c->workspace = (size_t)c->in[0].shape.dim[1] * 2 * sizeof(float);
+	size_t channels = (size_t)c->in[0].shape.dim[1];
+	c->workspace = channels * 2 * sizeof(float);
+	if (gg_get_int(c->node, "training_mode"))
+		c->workspace += channels * (2 * sizeof(double) + 2 * sizeof(float)) + 64;
 	return true;
+}
+
+/* Sums over rows of all channels, of x or of the squares of x - mean. */
+static void sum_last(int64_t rows, int64_t n, const float *x, const float *mean, double *sum, float *some,
+                     float *line)
+{
+	for (int64_t k = 0; k < n; k++)
+		sum[k] = 0;
+	for (int64_t r = 0; r < rows; r += ROWS) {
+		vec->fill(n, some, 0);
+		for (int64_t i = r; i < r + ROWS && i < rows; i++)
+			if (mean) {
+				vec->sub(n, line, x + i * n, mean, 0);
+				vec->acc_square(n, some, line);
+			} else {
+				vec->acc_sum(n, some, x + i * n);
+			}
+		for (int64_t k = 0; k < n; k++)
+			sum[k] += some[k];
+	}
+}
+
+/* The same of channel k, where each of its rows lies together. */
+static double sum_rows(int64_t batch, int64_t channels, int64_t n, const float *x, int64_t k,
+                       const float *mean)
+{
+	double sum = 0;
+	for (int64_t b = 0; b < batch; b++)
+		for (int64_t i = 0; i < n; i += ROWS * 64) {
+			const float *p = x + (b * channels + k) * n + i;
+			int64_t len = cpu_min(ROWS * 64, n - i);
+			sum += mean ? vec->sum_square(len, p, *mean) : vec->sum(len, p);
+		}
+	return sum;
+}
+
+/* Mean and variance of the batch; scratch: a row of channels twice in double, twice in float. */
+static void batch_moments(const gg_call *c, bool last, const float *x, float *mean, float *var,
+                          double *scratch)
+{
+	const gg_shape *s = &c->in[0].shape;
+	int64_t channels = s->dim[1], total = gg_count(&c->in[0]), each = total / channels;
+	float *some = (float *)(scratch + 2 * channels), *line = some + channels;
+	if (last) {
+		sum_last(each, channels, x, 0, scratch, some, line);
+		for (int64_t k = 0; k < channels; k++)
+			mean[k] = (float)(scratch[k] / (double)each);
+		sum_last(each, channels, x, mean, scratch, some, line);
+		for (int64_t k = 0; k < channels; k++)
+			var[k] = (float)(scratch[k] / (double)each);
+		return;
+	}
+	int64_t n = each / s->dim[0];
+#pragma omp parallel for num_threads(cpu_threads) if (total > 16384)
+	for (int64_t k = 0; k < channels; k++) {
+		mean[k] = (float)(sum_rows(s->dim[0], channels, n, x, k, 0) / (double)each);
+		var[k] = (float)(sum_rows(s->dim[0], channels, n, x, k, mean + k) / (double)each);
+	}
+}
+
+/* running = old * momentum + new * (1 - momentum), in place or not. */
+static void run_on(gg_call *c, int out, const float *old, const float *new)
+{
+	double m = gg_get_float(c->node, "momentum");
+	float *p = out < c->nout && c->out[out].dtype ? c->out[out].data : 0;
+	for (int64_t k = 0; p && k < c->in[0].shape.dim[1]; k++)
+		p[k] = (float)(old[k] * m + new[k] * (1 - m));
 }
 
 static bool run_batchnorm(gg_call *c)
@@ -24,12 +96,20 @@ static bool run_batchnorm(gg_call *c)
 	for (int i = 0; i < 5; i++)
 		in[i] = cpu_in(c, cpu_slot(c, c->node, i));
 	float *shift = scale + channels;
-	for (int64_t i = 0; i < channels; i++) {
-		double k = in[1][i] / sqrt((double)in[4][i] + eps);
-		scale[i] = (float)k;
-		shift[i] = (float)(in[2][i] - in[3][i] * k);
+	bool last = c->out_layout[0] == GG_NHWC || s->rank == 2,
+	     training = gg_get_int(c->node, "training_mode");
+	if (training) {
+		size_t at = ((size_t)channels * 2 * sizeof(float) + 7) / 8;
+		batch_moments(c, last, in[0], shift, scale, (double *)c->scratch + at);
+		run_on(c, 1, in[3], shift);
+		run_on(c, 2, in[4], scale);
 	}
-	bool last = c->out_layout[0] == GG_NHWC || s->rank == 2;
+	for (int64_t i = 0; i < channels; i++) {
+		double mean = training ? shift[i] : in[3][i], var = training ? scale[i] : in[4][i];
+		double k = in[1][i] / sqrt(var + eps);
+		scale[i] = (float)k;
+		shift[i] = (float)(in[2][i] - mean * k);
+	}
 	int64_t n = last ? channels : total / (batch * channels), rows = total / n;
 	float *out = c->out[0].data;
 #pragma omp parallel for num_threads(cpu_threads) if (total > 16384)

@@ -69,6 +69,7 @@ static const pointwise_op ops[] = {
     {"Mul", FN(mul), BINARY},
     {"Neg", FN(neg)},
     {"PRelu", FN(prelu), BINARY},
+    {"ReluGrad", FN(relugrad), BINARY},
     {"Pow", FN(pow), BINARY},
     {"Reciprocal", FN(recip)},
     {"Relu", FN(relu)},

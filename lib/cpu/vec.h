@@ -48,6 +48,7 @@ typedef void vec_fn(int64_t n, float *d, const float *x, const float *y, const f
 	X(atleast, x < y ? y : x) \
 	X(atmost, x > y ? y : x) \
 	X(prelu, x < 0 ? y * x : x) \
+	X(relugrad, y > 0 ? x : 0) \
 	X(pow, __builtin_powf(x, y))
 
 typedef struct vec_table {

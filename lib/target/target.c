@@ -45,11 +45,6 @@ static bool ok_pool(const gg_node *n, const char **why)
 
 static bool ok_batchnorm(const gg_node *n, const char **why)
 {
-	if (gg_op_attr(n->op, "training_mode") && gg_get_int(n, "training_mode"))
-		return no(why, "training_mode");
-	for (int i = 1; i < n->nout; i++)
-		if (n->out[i])
-			return no(why, "output 1");
 	for (int i = 1; i < gg_nargs(n); i++)
 		if (n->in[i].value->dtype != GG_F32)
 			return no(why, "dtype of scale, bias or statistics");

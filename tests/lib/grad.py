@@ -81,6 +81,7 @@ CASES = {
                    ({"x": (2, 3, 4)}, "const %a : i64[2] = [0, -1]\n%r = ReduceMean(%x, %a) {keepdims=0}")],
     "ReduceSum": [(X, "const %a : i64[1] = [0]\n%r = ReduceSum(%x, %a) {keepdims=0}"), (X, "%r = ReduceSum(%x)")],
     "Relu": [(X, "%r = Relu(%x)")],
+    "ReluGrad": [(X, "const %y : f64[4] = [1, -1, 0, 2]\n%r = ReluGrad(%x, %y)")],
     "Reshape": [(X, "const %s : i64[2] = [2, -1]\n%h = Reshape(%x, %s)\n%r = Mul(%h, %h)")],
     "Sigmoid": [(X, "%r = Sigmoid(%x)")],
     "Softmax": [(X, "%r = Softmax(%x)"), ({"x": (2, 3, 2)}, "%r = Softmax(%x) {axis=0}")],

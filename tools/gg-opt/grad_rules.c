@@ -61,11 +61,9 @@ RULE(sigmoid)
 }
 
 /* 0 at 0. */
-RULE(relu)
-{
-	gg_value *positive = OP("Greater", OUT, grad_const(t, OUT, 0));
-	give(t, IN(0), OP("Mul", dy, train_cast(t, positive, (gg_dtype)OUT->dtype)));
-}
+RULE(relu) { give(t, IN(0), OP("ReluGrad", dy, OUT)); }
+
+RULE(relu_grad) { give(t, IN(0), OP("ReluGrad", dy, IN(1))); }
 
 RULE(leaky)
 {
@@ -820,6 +818,7 @@ static const struct {
     {"ReduceMean", reduce_mean},
     {"ReduceSum", reduce_sum},
     {"Relu", relu},
+    {"ReluGrad", relu_grad},
     {"Reshape", reshape},
     {"Sigmoid", sigmoid},
     {"Sin", sine},
