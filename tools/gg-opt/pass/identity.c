@@ -112,6 +112,7 @@ static const struct {
     {"Max", has_one_input},     {"Min", has_one_input},
     {"Mul", times_one},         {"Div", times_one},
     {"Add", plus_zero},         {"Sub", plus_zero},
+    {"Load", always},           {"Depend", has_one_input},
 };
 
 static bool is_identity(const gg_node *n)
@@ -179,7 +180,8 @@ const gg_pass gg_pass_identity = {
                "Unsqueeze, Expand,\n"
                "Tile, Pad and Slice that keep the shape, Transpose that keeps the order, Concat, Sum, Mean, "
                "Max and Min of\n"
-               "one input, x * 1, x / 1, and x + 0, x - 0 of integers (of floats it turns -0.0 into 0.0, so "
+               "one input, Load, Depend that waits for nothing, x * 1, x / 1, and x + 0, x - 0 of integers "
+               "(of floats it turns -0.0 into 0.0, so "
                "it stays).\n"
                "A Reshape of a Reshape, Flatten, Squeeze or Unsqueeze reads the inner one's input when its "
                "own shape is\n"

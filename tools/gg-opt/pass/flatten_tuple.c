@@ -1,0 +1,42 @@
+#include "../pass.h"
+#include <string.h>
+
+static const char *why_not(const gg_node *n)
+{
+	if (n->nfollow)
+		return "a node waits for the tuple";
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && !gg_can_replace(n->out[i], n->in[i].value))
+			return "an element is a declared output, and what it holds has a name to keep";
+	return 0;
+}
+
+/* Needs nothing.
+ * Breaks nothing. */
+static bool run(gg_pass_run *p, gg_graph *g)
+{
+	for (gg_node *n = g->first, *next; n; n = next) {
+		next = n->next;
+		const char *why = strcmp(n->op->name, "MakeTuple") ? 0 : why_not(n);
+		if (why)
+			gg_refused(p, n, why);
+		if (strcmp(n->op->name, "MakeTuple") || why || !gg_apply(p, n))
+			continue;
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				gg_replace_value(n->out[i], n->in[i].value);
+		gg_remove_node(n);
+	}
+	return true;
+}
+
+const gg_pass gg_pass_flatten_tuple = {
+    .name = "flatten_tuple",
+    .help = "readers of a tuple read its elements",
+    .explain = "t0, t1, ... = MakeTuple(a, b, ...): whoever reads t0 reads a, and so on; the node goes.\n"
+               "Refused when a node waits for it, or an element is a declared output and what it holds is "
+               "an\ninput, a constant or another output.",
+    .pipeline = "common:45",
+    .exact = true,
+    .run = run,
+};
