@@ -370,7 +370,10 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 		want = {"mse y mean": ((w - y[0])**2).mean(), "l1 y sum": abs(w - y[0]).sum(),
 		        "bce_with_logits z mean": -np.where(z, np.log(s), np.log(1 - s)).mean(),
 		        "softmax_cross_entropy l mean": -lp[i, l].mean(), "softmax_cross_entropy l sum": -lp[i, l].sum(),
-		        "nll l mean": -w[i, l].mean()}
+		        "nll l mean": -w[i, l].mean(),
+		        "huber:delta=0.7 y mean": np.where(abs(w - y[0]) <= 0.7, (w - y[0])**2 / 2, 0.7 * (abs(w - y[0]) - 0.35)).mean(),
+		        "softmax_cross_entropy:label_smoothing=0.1 l mean": 0.9 * -lp[i, l].mean() - 0.1 * lp.mean(),
+		        "softmax_cross_entropy:label_smoothing=0.1 l sum": 0.9 * -lp[i, l].sum() - 0.1 / 4 * lp.sum()}
 		print("\n".join(f"{k} {v:.9g}" for k, v in want.items()), file=open("want", "w"))
 	END
 	while read -r kind file reduction want; do

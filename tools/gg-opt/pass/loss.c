@@ -43,6 +43,21 @@ static gg_value *l1(lossy *k)
 	return d ? reduced(k, OP("Abs", d, 0)) : 0;
 }
 
+/* q (|d| - q / 2), q the smaller of |d| and delta */
+static gg_value *huber(lossy *k)
+{
+	gg_value *y = like_prediction(k), *a = y ? OP("Abs", OP("Sub", k->p, y), 0) : 0;
+	double delta = gg_pass_option(k->t.p, "delta") ? train_option(&k->t, "delta", 1) : 1;
+	if (!a || k->t.bad)
+		return 0;
+	gg_dtype type = (gg_dtype)a->dtype;
+	gg_value *in[] = {a, train_number(&k->t, "huber.zero", type, 0),
+	                  train_number(&k->t, "huber.delta", type, delta)};
+	gg_value *q = train_done(&k->t, train_make(&k->t, "Clip", 3, in, 0));
+	gg_value *half = q ? OP("Mul", q, train_number(&k->t, "huber.half", type, 0.5)) : 0;
+	return half ? reduced(k, OP("Mul", q, OP("Sub", a, half))) : 0;
+}
+
 /* log(1 + exp(x)) - x y */
 static gg_value *bce(lossy *k)
 {
@@ -85,7 +100,35 @@ static gg_value *classes(lossy *k, const char *op)
 	return train_done(&k->t, loss);
 }
 
-static gg_value *cross_entropy(lossy *k) { return classes(k, "SoftmaxCrossEntropyLoss"); }
+/* A part s of each label spread over all classes. */
+static gg_value *smoothed(lossy *k, gg_value *loss, double s)
+{
+	gg_value *x = gg_in(loss->producer, 0), *p = train_make(&k->t, "LogSoftmax", 1, &x, 0);
+	bool sum = !strcmp(k->reduction, "sum");
+	if (s > 1 || gg_pass_option(k->t.p, "ignore_index") || !gg_dim_known(x->shape.dim[1])) {
+		k->t.bad = !gg_error(
+		    k->t.p->d, GG_UNSUPPORTED,
+		    "pass 'loss': label_smoothing is at most 1, with a known number of classes and without "
+		    "ignore_index");
+		return 0;
+	}
+	if (p)
+		gg_set_attr_int(p->producer, "axis", 1);
+	gg_dtype type = (gg_dtype)x->dtype;
+	double part = sum ? s / (double)x->shape.dim[1] : s;
+	p = reduced(k, train_done(&k->t, p));
+	p = p ? OP("Mul", p, train_number(&k->t, "smooth.part", type, part)) : 0;
+	loss = OP("Mul", loss, train_number(&k->t, "smooth.rest", type, 1 - s));
+	return p && loss ? OP("Sub", loss, p) : 0;
+}
+
+static gg_value *cross_entropy(lossy *k)
+{
+	gg_value *loss = classes(k, "SoftmaxCrossEntropyLoss");
+	double s = train_option(&k->t, "label_smoothing", 0);
+	return loss && s > 0 ? smoothed(k, loss, s) : loss;
+}
+
 static gg_value *nll(lossy *k) { return classes(k, "NegativeLogLikelihoodLoss"); }
 
 static const struct {
@@ -95,6 +138,7 @@ static const struct {
              {"nll", nll},
              {"mse", mse},
              {"l1", l1},
+             {"huber", huber},
              {"bce_with_logits", bce}};
 
 /* ---- training mode ------------------------------------------------------------------------------ */
@@ -232,6 +276,9 @@ const gg_pass gg_pass_loss = {
     .explain =
         "softmax_cross_entropy: -log softmax(x)[label];  nll: -x[label], of log-probabilities\n"
         "mse: (x - y)^2;  l1: |x - y|;  bce_with_logits: log(1 + exp(x)) - x y\n"
+        "huber: (x - y)^2 / 2 up to delta, then delta (|x - y| - delta / 2)\n"
+        "label_smoothing=s: (1-s) of the cross entropy and s of the mean over all classes of -log "
+        "softmax(x)\n"
         "reduced to the scalar output 'loss'. The target becomes an input: class ids i64 of the prediction's "
         "shape "
         "without its\n"
@@ -239,10 +286,11 @@ const gg_pass gg_pass_loss = {
         "BatchNormalization takes the statistics of the batch, with the running ones as state; Dropout "
         "drops.",
     .pipeline = "",
-    .options = "kind=NAME: softmax_cross_entropy, nll, mse, l1 or bce_with_logits; target=NAME: the new "
-               "input; input=NAME: the "
-               "prediction (the first output); axis=K: of the classes (-1); reduction=mean|sum: (mean); "
-               "ignore_index=N: a "
-               "label that counts for nothing",
+    .options =
+        "kind=NAME: softmax_cross_entropy, nll, mse, l1, huber or bce_with_logits; target=NAME: the new "
+        "input; input=NAME: the "
+        "prediction (the first output); axis=K: of the classes (-1); reduction=mean|sum: (mean); "
+        "delta=X: huber: (1); label_smoothing=X: (0); ignore_index=N: a "
+        "label that counts for nothing",
     .run = run,
 };
