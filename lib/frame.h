@@ -88,8 +88,8 @@ struct gg_scope {
 	size_t nframe;
 	uint64_t seed, runs;
 	uint64_t outer_run; /* of a body: the run that its runs are counted in */
-	gg_map bodies;  /* node id -> gg_scope ** */
-	void **copy[2]; /* inputs of a body, in turn: outputs may be views of the last ones */
+	gg_map bodies;      /* node id -> gg_scope ** */
+	void **copy[2];     /* inputs of a body, in turn: outputs may be views of the last ones */
 	size_t *copy_len[2];
 	int turn;
 	gg_arena tmp; /* of one call */
