@@ -170,6 +170,7 @@ bool gg_dump_stats(gg_diag *d, gg_buf *b, gg_model *m)
 	gg_buf_printf(b, "bytes       %" PRId64 " written by nodes\n", t.value_bytes);
 	gg_buf_printf(b, "launches    %zu\n", t.launches);
 	gg_buf_printf(b, "transposes  %zu\n", count_of(&t, "Transpose"));
+	gg_buf_printf(b, "reorders    %zu\n", count_of(&t, "Reorder"));
 	gg_buf_printf(b, "casts       %zu\n", count_of(&t, "Cast"));
 	sorting = &t;
 	if (t.nop)
