@@ -18,6 +18,7 @@ typedef struct gg_exec_options {
 	bool poison; /* fill unwritten and freed buffers with NaN patterns */
 	bool check_finite;
 	bool no_reuse;
+	const struct gg_comm *comm; /* one of several ranks: comm.h */
 } gg_exec_options;
 gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o); /* NULL: reported */
 void gg_exec_free(gg_exec *x);

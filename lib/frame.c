@@ -361,6 +361,7 @@ static bool build_todo(gg_frame *f, gg_todo *t)
 		                    .out = t->out,
 		                    .run_body = gg_run_body,
 		                    .alloc = gg_run_alloc,
+		                    .comm = x->o.comm,
 		                    .ctx = t};
 	return !t->kernel || t->dynamic || gg_todo_prepare(t);
 }

@@ -55,7 +55,8 @@ typedef struct gg_eval {
 	gg_tensor *in;  /* data NULL: absent (dtype GG_NONE) or empty; captures follow the arguments */
 	gg_tensor *out; /* allocated by shape, except where infer gave a shape that is not all numbers:
 	                   then the kernel calls gg_eval_alloc. dtype GG_NONE: output not wanted */
-	uint64_t seed;  /* differs for each node and step; fixed by gg-run --seed */
+	const struct gg_comm *comm; /* of this rank (comm.h); NULL: alone */
+	uint64_t seed;              /* differs for each node and step; fixed by gg-run --seed */
 	/* Runs body number b with the inputs given (captures included); outputs are valid until the
 	 * next run of that body. */
 	bool (*run_body)(struct gg_eval *e, int b, int nin, const gg_tensor *in, int nout, gg_tensor *out);

@@ -153,7 +153,7 @@ void fill_input(const job *j, const gg_value *v, gg_tensor *t)
 		gg_fill_normal(&parts, seed, 0, 1);
 	else if (j->fill == FILL_RANGE)
 		for (int64_t i = 0; i < gg_count(&parts); i++)
-			gg_set_f64(&parts, i, (double)i);
+			gg_set_f64(&parts, i, (double)(i + job_rank(j) * gg_count(&parts)));
 	else
 		gg_fill_value(&parts, j->fill == FILL_ONES);
 }

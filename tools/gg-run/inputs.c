@@ -60,10 +60,26 @@ static feed *find_feed(job *j, feed *f, const char *option, const char *name)
 	return NULL;
 }
 
+/* A file with as many times the rows as there are ranks holds the slice of each. */
+static void take_slice(job *j, feed *f)
+{
+	gg_shape *s = &f->t.shape;
+	size_t bytes;
+
+	if (j->world < 2 || s->rank < 1 || s->rank != f->v->shape.rank || !gg_dim_known(f->v->shape.dim[0]) ||
+	    s->dim[0] != f->v->shape.dim[0] * j->world)
+		return;
+	s->dim[0] /= j->world;
+	bytes = gg_nbytes(&f->t);
+	if (bytes)
+		memmove(f->t.data, (char *)f->t.data + bytes * (size_t)job_rank(j), bytes);
+}
+
 static bool read_file(job *j, feed *f, const char *path)
 {
 	if (!gg_tensor_read(&j->t->d, path, (gg_dtype)f->v->dtype, &f->t))
 		return false;
+	take_slice(j, f);
 	f->given = f->owned = true;
 	return true;
 }
@@ -200,6 +216,8 @@ int64_t next_step(job *j, feed *f, int64_t step)
 {
 	int64_t samples = 1;
 
+	if (j->world > 1) /* the ranks take turns */
+		step = step * j->world + job_rank(j);
 	for (size_t i = 0; i < j->m->main->nin; i++) {
 		feed *k = &f[i];
 		int64_t at = k->count ? step % k->count : 0, n = at == k->count - 1 ? k->last : k->batch;

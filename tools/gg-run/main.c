@@ -1,6 +1,8 @@
 /* gg-run: inputs in, steps, outputs out. */
 #include "run.h"
 
+#include "../../lib/comm.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,7 @@ enum {
 	LOAD_STATE,
 	LIST_IO,
 	DEVICES,
+	WORLD,
 	TARGET
 };
 
@@ -88,6 +91,7 @@ static const gg_option options[] = {
     {SAVE, "save", 0, "FILE", "write the graph with its updated state"},
     {SAVE_EVERY, "save-every", 0, "N", "write it after each N steps too"},
     {LOAD_STATE, "load-state", 0, "FILE", "take the state from a graph that --save wrote"},
+    {WORLD, "world", 0, "W", "run W ranks in one process, on ref; results are NAME.rK"},
     {LIST_IO, "list-io", 0, NULL, "list inputs, outputs and state, and stop"},
     {DEVICES, "devices", 0, NULL, "list the targets of this machine, and stop"},
     {0},
@@ -222,6 +226,11 @@ static void take(gg_tool *t, job *j, int id)
 	case STEPS:
 		j->steps = take_int(t, "steps", 1);
 		break;
+	case WORLD:
+		j->world = take_int(t, "world", 1);
+		if (j->world > GG_MAX_WORLD)
+			gg_usage(t, "--world takes up to %d ranks", GG_MAX_WORLD);
+		break;
 	case EPOCHS:
 		j->epochs = take_int(t, "epochs", 1);
 		break;
@@ -320,6 +329,8 @@ static bool prepare(job *j)
 	if (!(j->ref = read_again(j)))
 		return false;
 	forget_choices(j->ref);
+	if (!bind_world(j, j->ref))
+		return false;
 	j->ref_exec = open_exec(j, j->ref);
 	return j->ref_exec && (!j->load_state || load_state(j, j->ref_exec, j->ref)) &&
 	       override_params(j, j->ref_exec);
@@ -358,7 +369,7 @@ static bool write_outputs(job *j, const gg_tensor *out)
 	for (size_t i = 0; i < j->output.n; i++) {
 		gg_tensor t;
 		if (!value_now(j, j->output.p[i].v, out, &t) ||
-		    !gg_npy_write(&j->t->d, j->output.p[i].file, &t))
+		    !gg_npy_write(&j->t->d, rank_path(j, j->output.p[i].file), &t))
 			return false;
 	}
 	if (!j->outputs)
@@ -367,7 +378,9 @@ static bool write_outputs(job *j, const gg_tensor *out)
 		return gg_error(&j->t->d, GG_MACHINE, "cannot make the folder '%s': %s", j->outputs,
 		                strerror(errno));
 	for (size_t i = 0; i < j->m->main->nout; i++)
-		if (!gg_npy_write(&j->t->d, gg_printf(&j->a, "%s/output_%zu.npy", j->outputs, i), &out[i]))
+		if (!gg_npy_write(&j->t->d,
+		                  rank_path(j, gg_printf(&j->a, "%s/output_%zu.npy", j->outputs, i)),
+		                  &out[i]))
 			return false;
 	return true;
 }
@@ -437,18 +450,19 @@ static bool results(job *j, const gg_tensor *out, const gg_tensor *ref_out, gg_b
 		gg_tensor t;
 		pair *p = &j->expect.p[i];
 		good &= value_now(j, p->v, out, &t) &&
-		        expect(j, gg_printf(&j->a, "'%s'", p->name), p->file, p->v, &t, say);
+		        expect(j, gg_printf(&j->a, "'%s'", rank_name(j, p->name)),
+		               rank_path_if_there(j, p->file), p->v, &t, say);
 	}
 	if (j->test)
 		good &= test_outputs(j, out, say);
 	if (j->compare_ref)
 		good &= compare_with_ref(j, out, ref_out, say);
 	for (size_t i = 0; i < j->m->main->nout && !quiet; i++)
-		summary(text, j->m->main->out[i]->value->name, &out[i]);
+		summary(text, rank_name(j, j->m->main->out[i]->value->name), &out[i]);
 	return good;
 }
 
-static bool run(job *j)
+bool run_job(job *j)
 {
 	gg_graph *g = j->m->main;
 	run_buffers b = {gg_xcalloc(g->nin + 1, sizeof *b.in), gg_xcalloc(g->nout + 1, sizeof *b.out),
@@ -460,7 +474,9 @@ static bool run(job *j)
 	if (good && j->done > j->first) {
 		good = results(j, b.out, b.ref_out, &text);
 		good = good && (!j->timed || run_timed(j, b.in, b.out, &text));
-		good = (!text.len || gg_emit(j->t, &text)) && good;
+		if (j->say && text.len)
+			gg_buf_add(j->say, text.p, text.len);
+		good = (j->say || !text.len || gg_emit(j->t, &text)) && good;
 	}
 	close_feeds(j, f);
 	gg_exec_free(j->x);
@@ -542,12 +558,20 @@ int main(int argc, char **argv)
 		gg_usage(&t, "--eval-every goes with --hold-out or --eval-data");
 	if ((j.batch || j.shuffle >= 0) && !j.data.n)
 		gg_usage(&t, "--batch and --shuffle go with --data");
+	if (j.world > 1 && (!j.target || strcmp(j.target, "ref")))
+		gg_usage(&t, "--world goes with --target=ref");
+	if (j.world > 1 && (j.timed || j.compare_ref || j.json || j.eval_every || j.summary || j.save_every))
+		gg_usage(&t,
+		         "--world does not go with --repeat, --duration, --compare, --json, --eval-every, "
+		         "--summary or --save-every");
 	if (t.nfile > 1)
 		gg_usage(&t, "one graph is wanted, not %zu", t.nfile);
 	j.m = read_model(&j, t.file[0]);
 	good = j.m && gg_prepare_model(&t, j.m) && set_shapes(&j);
 	if (good)
-		good = j.list_io ? list_io(&j) : make_runnable(&j) && run(&j);
+		good = j.list_io     ? list_io(&j)
+		       : j.world > 1 ? run_world(&j)
+		                     : bind_world(&j, j.m) && make_runnable(&j) && run_job(&j);
 	if (!good && !t.d.status)
 		gg_bug("a failure was not reported");
 	if (j.m)

@@ -30,6 +30,8 @@ typedef struct job {
 	fill fill;
 	double rtol, atol; /* below 0: by dtype */
 	gg_exec_options exec;
+	int64_t world;              /* ranks; 0: not asked for */
+	gg_buf *say;                /* what a rank prints */
 	int64_t first, done, saved; /* steps before this run, until now, and in the saved state */
 
 	gg_source source;
@@ -42,6 +44,15 @@ typedef struct job {
 
 /* ---- main.c */
 gg_model *read_model(job *j, const char *path);
+bool run_job(job *j);
+
+/* ---- world.c */
+int job_rank(const job *j);
+const char *rank_name(job *j, const char *name); /* with several ranks: NAME.rK */
+const char *rank_path(job *j, const char *path); /* and out.rK.npy */
+const char *rank_path_if_there(job *j, const char *path);
+bool bind_world(job *j, gg_model *m);
+bool run_world(job *j);
 
 /* ---- pipe.c */
 gg_model *read_again(job *j);     /* the graph as it came, once more */

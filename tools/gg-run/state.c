@@ -133,7 +133,7 @@ bool save_state(job *j)
 		else if (from->kind == GG_PARAM && from->nuses && j->load_state)
 			good = save_param(j, m, from, false);
 	good = good && (!m->main->nstate || write_position(j, m)) && gg_write(&j->t->d, &b, m) &&
-	       gg_write_file(&j->t->d, j->save, b.p, b.len);
+	       gg_write_file(&j->t->d, rank_path(j, j->save), b.p, b.len);
 	gg_buf_fini(&b);
 	gg_model_free(m);
 	return good;

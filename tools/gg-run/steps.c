@@ -59,7 +59,7 @@ void die_of_signal(void)
 /* ---- what is printed --------------------------------------------------------------------------- */
 static bool put_lines(job *j, gg_buf *text)
 {
-	if (j->t->output)
+	if (j->t->output || j->say)
 		return true; /* whole or not at all */
 	if (!gg_emit(j->t, text))
 		return false;
@@ -70,6 +70,8 @@ static bool put_lines(job *j, gg_buf *text)
 static bool print_step(job *j, int64_t step, const gg_tensor *values, gg_buf *out)
 {
 	gg_buf_printf(out, j->json ? "{\"step\":%lld" : "%lld", (long long)step);
+	if (j->world > 1)
+		gg_buf_printf(out, "\tr%d", job_rank(j));
 	for (size_t i = 0; i < j->print.n; i++) {
 		gg_tensor t;
 		if (!value_now(j, j->print.p[i].v, values, &t))
@@ -315,8 +317,9 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 	events *v = NULL;
 	bool good = (!e || e->f) && (!j->summary || open_events(j, &v));
 
-	if (j->epochs ? __builtin_mul_overflow(j->epochs, epoch_steps(j, f), &end)
-	              : __builtin_add_overflow(j->first, j->steps, &end))
+	if (j->epochs
+	        ? __builtin_mul_overflow(j->epochs, epoch_steps(j, f) / (j->world > 1 ? j->world : 1), &end)
+	        : __builtin_add_overflow(j->first, j->steps, &end))
 		end = INT64_MAX;
 	if (good && end <= j->first)
 		gg_note(&j->t->d, "%lld steps are done already: the data have been used %lld times",

@@ -1,0 +1,69 @@
+#include "collective.h"
+
+/* Which of a rank's parts goes to `me`. */
+static int part_for(const gg_eval *e, int64_t me)
+{
+	const gg_attr *ids = gg_get_list(e->n, "send_rank_ids");
+	for (int i = 0; i < ids->n; i++)
+		if (ids->ints[i] == me)
+			return i;
+	return -1;
+}
+
+static bool work(int n, gg_eval *const *m)
+{
+	const gg_attr *from = gg_get_list(m[0]->n, "recv_rank_ids");
+	for (int r = 0; r < n; r++)
+		for (int i = 0; i < from->n; i++) {
+			int64_t k = from->ints[i];
+			int part = k >= 0 && k < n ? part_for(m[k], r) : -1;
+			if (part < 0)
+				return gg_fail(m[0], "rank %d of the group gets nothing from rank %lld", r,
+				               (long long)k);
+			if (!gg_shape_eq(&m[k]->in[part].shape, &m[r]->out[i].shape) && m[r]->out[i].dtype)
+				return gg_fail(m[0], "rank %d expects %s from rank %lld, which sends %s", r,
+				               gg_shape_str(m[0]->a, &m[r]->out[i].shape), (long long)k,
+				               gg_shape_str(m[0]->a, &m[k]->in[part].shape));
+			copy_rows(&m[r]->out[i], 0, &m[k]->in[part], 0, gg_count(&m[k]->in[part]));
+		}
+	return true;
+}
+
+static bool eval(gg_eval *e) { return gg_meet(e, work); }
+
+static bool infer(gg_infer *f)
+{
+	const gg_attr *send = gg_get_list(f->n, "send_rank_ids"), *recv = gg_get_list(f->n, "recv_rank_ids");
+	const gg_attr *rows = gg_find_attr(f->n, "recv_rows");
+	if (send->n != f->nin || recv->n != f->nout || (rows && rows->n != f->nout))
+		return gg_fail(f, "it has %d inputs and %d outputs, but %d and %d rank ids", f->nin, f->nout,
+		               send->n, recv->n);
+	if (!rows && f->nin != f->nout)
+		return gg_fail(f, "without recv_rows outputs are like inputs: %d for %d", f->nout, f->nin);
+	for (int i = 0; i < f->nout; i++) {
+		f->out[i].shape = f->in[rows ? 0 : i].shape;
+		if (rows && f->out[i].shape.rank > 0)
+			f->out[i].shape.dim[0] = rows->ints[i];
+	}
+	return true;
+}
+
+const gg_op gg_op_AllToAllv = {
+    .name = "AllToAllv",
+    .domain = "gg",
+    .doc = "input i goes to rank send_rank_ids[i] of the group, output i comes from rank "
+           "recv_rank_ids[i]",
+    .min_in = 1,
+    .max_in = -1,
+    .min_out = 1,
+    .max_out = -1,
+    .attrs = (const gg_attr_spec[]){GG_GROUP_ATTRS,
+                                    {"send_rank_ids", GG_ATTR_INTS, true},
+                                    {"recv_rank_ids", GG_ATTR_INTS, true},
+                                    {"recv_rows", GG_ATTR_INTS},
+                                    {0}},
+    .flags = GG_COLLECTIVE_FLAGS,
+    .in = {{GG_ANY, 'T'}},
+    .out = {{GG_ANY, 'T'}},
+    .infer = infer,
+    .eval = eval};

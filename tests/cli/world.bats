@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# Collectives, and several ranks in one process.
+
+setup() { cd "$BATS_TEST_TMPDIR"; }
+ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
+
+@test "each collective gives what it says, at a world of 3" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[2,3]
+	input %k : i32[3]
+	%r = AllReduce(%x)
+	%m = AllReduce(%x) {reduction="mean"}
+	%i = AllReduce(%k) {reduction="max"}
+	%g = AllGather(%x)
+	%s = ReduceScatter(%g)
+	%b = Broadcast(%x) {root=1}
+	%t = AllToAll(%g) {split_count=3, split_dim=0, concat_dim=-1}
+	output %r
+	output %m
+	output %i
+	output %g
+	output %s
+	output %b
+	output %t
+	EOF
+	ranks --outputs out g.gg
+	/usr/bin/python3 - <<-'EOF'
+	import numpy as np
+	x = [np.arange(6, dtype='f4').reshape(2, 3) + 6 * r for r in range(3)]
+	g = np.concatenate(x)
+	for r in range(3):
+	    o = [np.load(f'out/output_{k}.r{r}.npy') for k in range(7)]
+	    want = [sum(x), sum(x) / 3, None, g, 3 * g[2 * r:2 * r + 2], x[1], np.concatenate([x[r]] * 3, axis=1)]
+	    for a, b in zip(o, want):
+	        assert b is None or np.array_equal(a, b), (r, a, b)
+	EOF
+}
+
+@test "a group is a partition of the ranks" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[1]
+	%r = AllReduce(%x) {group="0,2;1"}
+	output %r
+	EOF
+	run ranks g.gg
+	[ "$status" = 0 ]
+	[[ $output == *"r.r0 f32[1] min 2 "*"r.r1 f32[1] min 1 "*"r.r2 f32[1] min 2 "* ]]
+	sed 's/0,2;1/0,1/' g.gg >h.gg
+	run ranks h.gg
+	[ "$status" = 3 ]
+	[[ $output == *"rank 2 is not in group '0,1'"* ]]
+	sed 's/0,2;1/red/' g.gg >h.gg
+	run ranks h.gg
+	[ "$status" = 4 ]
+}
+
+@test "rank and world are symbols, and shapes may follow them" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[2]
+	%g = AllGather(%x) : f32[2*world]
+	output %g
+	EOF
+	run ranks g.gg
+	[[ $output == *"g.r2 f32[6] min 0 max 5"* ]]
+	cat >s.gg <<-'EOF'
+	input %x : f32[rank+1]
+	%r = AllReduce(%x)
+	output %r
+	EOF
+	run ranks s.gg
+	[ "$status" = 3 ]
+	[[ $output == *"node 'r' (AllReduce): input 0 is f32[2] on rank 1, f32[1] on rank 0"* ]]
+}
+
+@test "ranks that meet at different nodes are named, both of them" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[1]
+	const %half : f32[] = 0.5
+	%s = ReduceSum(%x) {keepdims=0}
+	%c = Greater(%s, %half)
+	%y = If(%c; %x) {then_branch=graph(%a : f32[1]) {
+	  %p = AllReduce(%a)
+	  output %p
+	}, else_branch=graph(%b : f32[1]) {
+	  %q = AllReduce(%b)
+	  output %q
+	}}
+	output %y
+	EOF
+	run timeout 20 bash -c 'gg-run -q --target=ref --world=3 --fill=range g.gg'
+	[ "$status" = 3 ]
+	[[ $output == *"node 'p' (AllReduce): rank "*" is here, rank 0 at 'q' (AllReduce)"* ]]
+}
+
+@test "a rank that ends, or fails, ends all" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[1]
+	const %half : f32[] = 0.5
+	%s = ReduceSum(%x) {keepdims=0}
+	%c = Greater(%s, %half)
+	%y = If(%c; %x) {then_branch=graph(%a : f32[1]) {
+	  %p = AllReduce(%a)
+	  output %p
+	}, else_branch=graph(%b : f32[1]) {
+	  %q = Neg(%b)
+	  output %q
+	}}
+	output %y
+	EOF
+	run timeout 20 bash -c 'gg-run -q --target=ref --world=3 --fill=range g.gg'
+	[ "$status" = 3 ]
+	[[ $output == *"rank 1 waits for rank 0, which has ended"* ]]
+	cat >f.gg <<-'EOF'
+	input %x : f32[2]
+	const %w : f32[3] = [1, 2, 3]
+	%i = Cast(%x) {to=i64}
+	%v = Gather(%w, %i)
+	%p = AllReduce(%v)
+	output %p
+	EOF
+	run timeout 20 bash -c 'gg-run -q --target=ref --world=3 --fill=range f.gg'
+	[ "$status" = 3 ]
+	[[ $output == *"rank 1: node 'v' (Gather)"* ]]
+	[ "$(wc -l <<<"$output")" -le 2 ]
+}
+
+@test "each rank has its slice of the data, its own state, and the same gradients" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[2]
+	param %w : f32[1] = zeros
+	%s = ReduceSum(%x) {keepdims=0}
+	%r = AllReduce(%s)
+	%n = Add(%w, %r)
+	%m = Assign(%w, %n)
+	output %s
+	state %w <- %m
+	EOF
+	/usr/bin/python3 -c "import numpy as np; np.save('x.npy', np.arange(12, dtype='f4'))"
+	run gg-run -q --target=ref --world=3 --data x=x.npy --steps=2 --print=s --save w.gg g.gg
+	[ "$status" = 0 ]
+	[[ $output == *$'0\tr0\t1\n1\tr0\t13\n0\tr1\t5\n1\tr1\t17\n0\tr2\t9\n1\tr2\t21'* ]]
+	gg-dump w.r2.gg | grep -q 'param %w : f32\[1\] = \[66\]'
+	/usr/bin/python3 -c "import numpy as np; np.save('y.npy', np.arange(6, dtype='f4'))"
+	run gg-run -q --target=ref --world=3 --input x=y.npy g.gg
+	[[ $output == *"s.r0 f32[] min 1 "*"s.r2 f32[] min 9 "* ]]
+}
+
+@test "a world of one needs no option; more than one need ref" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[2]
+	%r = AllReduce(%x)
+	%g = AllGather(%r)
+	output %g
+	EOF
+	for target in ref cpu; do
+		run gg-run -q --target=$target --fill=range g.gg
+		[[ $output == "g f32[2] min 0 max 1 mean 0.5 [0 1]" ]]
+	done
+	run gg-run --world=2 g.gg
+	[ "$status" = 2 ]
+	run gg-run --world=65 --target=ref g.gg
+	[ "$status" = 2 ]
+}
