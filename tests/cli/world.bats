@@ -161,3 +161,68 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 	run gg-run --world=65 --target=ref g.gg
 	[ "$status" = 2 ]
 }
+
+# A graph with every case of the passes on collectives: members out of order, a chain, readers between.
+@test "the passes on collectives change nothing at a world of 3" {
+	cat >g.gg <<-'EOF'
+	input %a : f32[2]
+	input %b : f32[3]
+	input %c : f32[6]
+	param %w : f32[2] = ones
+	%ra = AllReduce(%a) {rank_size=3, fusion=1, index=4}
+	%n = Neg(%ra)
+	%s = Sigmoid(%n)
+	%rb = AllReduce(%b) {rank_size=3, fusion=1, index=3}
+	%ga = AllGather(%n) {rank_size=3, fusion=2}
+	%gn = Tanh(%ga)
+	%gb = AllGather(%b) {rank_size=3, fusion=2}
+	%rc = AllReduce(%c) {rank_size=3, fusion=1, index=1}
+	%ss = Add(%s, %w)
+	%new = Assign(%w, %ss)
+	%u = UpdateState(_, %new)
+	%l = Load(%new, %u)
+	%rd = AllReduce(%l) {rank_size=3, fusion=1, index=2}
+	%t = AllToAll(%rc) {rank_size=3, split_count=3, split_dim=0, concat_dim=0}
+	output %rb
+	output %rc
+	output %rd
+	output %gn
+	output %gb
+	output %t
+	output %s
+	state %w <- %new
+	EOF
+	gg-run -q --target=ref --world=3 --steps=2 --save s.gg g.gg >want
+	gg-dump s.r1.gg | grep param >state
+	for p in --pass=allreduce_fusion "--pass=allreduce_fusion:split='0,2'" --pass=allgather_fusion \
+		--pass=allgather_fusion,concat_allgather --pass=alltoall --pipeline=common,optimize,hardware,final; do
+		gg-opt "$p" --check=all g.gg >h.gg
+		gg-run -q --target=ref --world=3 --steps=2 --save s.gg h.gg >got
+		cmp want got
+		gg-dump s.r1.gg | grep param | sed 's/<id=[0-9]*>//' | cmp - <(sed 's/<id=[0-9]*>//' state)
+	done
+	[ "$(gg-dump h.gg | grep -c 'AllReduce')" = 2 ]
+	[ "$(gg-dump h.gg | grep -c 'AllGather')" = 1 ]
+}
+
+@test "hazard 14: fused AllReduce reads the version of a parameter that each read" {
+	cat >g.gg <<-'EOF'
+	input %a : f32[2]
+	param %w : f32[2] = ones
+	const %two : f32[2] = [2, 2]
+	%old = Load(%w)
+	%ra = AllReduce(%old) {rank_size=3, fusion=1}
+	%new = Assign(%w, %two)
+	%u = UpdateState(_, %new)
+	%l = Load(%new, %u)
+	%rb = AllReduce(%l) {rank_size=3, fusion=1}
+	output %ra
+	output %rb
+	state %w <- %new
+	EOF
+	for p in -O0 --pass=allreduce_fusion --pipeline=common,optimize,hardware,final; do
+		run bash -c "gg-opt $p g.gg | gg-run -q --target=ref --world=3 --fill=range"
+		[[ $output == *"ra.r2 f32[2] min 3 max 3 "*"rb.r2 f32[2] min 6 max 6 "* ]]
+	done
+	[ "$(gg-opt --pass=allreduce_fusion g.gg | gg-dump | grep -c AllReduce)" = 1 ]
+}
