@@ -175,3 +175,13 @@ EOF
 	run bash -c 'cat bad.gg | gg-opt | gg-opt | gg-dump; echo "${PIPESTATUS[@]}"'
 	[ "${lines[-1]}" = '0 3 3 3' ]
 }
+
+@test "transposes leaves the fewest, and never more than there were" {
+	for row in "mlp_mixer 1" "vit_tiny 9" "bert_tiny 8" "unet 0"; do
+		set -- $row
+		[ -e "$BATS_TEST_DIRNAME/../data/models/$1/model.onnx" ] || continue
+		n=$(gg-parse "$BATS_TEST_DIRNAME/../data/models/$1/model.onnx" | gg-opt |
+			gg-dump --stats | awk '/^transposes/ { print $2 }')
+		[ "$n" -le "$2" ]
+	done
+}
