@@ -104,3 +104,23 @@ same() {
 	assert np.array_equal(z, np.where(x < 0, 0, x + x).astype('f4'), equal_nan=True)
 	EOF
 }
+
+@test "inplace; hazard 9: the order holds after sorting, and the buffer of the first is used" {
+	for t in f32 f16; do
+		cat >g.gg <<-EOF
+		input %d : $t[1,2,3,3]
+		input %e : $t[1,4,3,3]
+		param %w : $t[2,3,3,3] = normal(1, 0, 1)
+		param %v : $t[4,3,3,3] = normal(2, 0, 1)
+		%a = ConvTranspose(%d, %w)
+		%b = ConvTranspose(%e, %v)
+		%s = Add(%a, %b)
+		%y = Sigmoid(%s)
+		output %y
+		EOF
+		same g.gg inplace ConvTransposeAdd
+		gg-opt --pass=inplace g.gg | gg-opt --pipeline=common,hardware,final | gg-run -q --target=ref --poison --outputs late
+		cmp want/output_0.npy late/output_0.npy
+		gg-opt --pass=inplace g.gg | gg-select --target=ref | gg-build | gg-dump | grep 'ConvTransposeAdd' | grep -q 'alias=%b'
+	done
+}
