@@ -154,6 +154,14 @@ static void replace(gg_node *fused, gg_node **n, size_t count)
 	}
 }
 
+/* Between two nodes that stay: there are no more nodes than before. */
+static void renumber(gg_graph *g, gg_node *start, const gg_node *end)
+{
+	uint32_t order = start ? start->order : 0;
+	for (gg_node *n = start ? start->next : g->first; n != end; n = n->next)
+		n->order = ++order;
+}
+
 /* The set so far becomes one node; what depends on it and stood among the members moves behind it. */
 static bool fuse_set(fusion *f, members *set, gg_node **late, size_t nlate, gg_node **order, size_t norder)
 {
@@ -162,13 +170,12 @@ static bool fuse_set(fusion *f, members *set, gg_node **late, size_t nlate, gg_n
 	if (!f->changed)
 		loosen(f->g);
 	f->changed = true;
-	gg_node *last = set->n[set->count - 1], *behind = 0;
+	gg_node *last = set->n[set->count - 1], *start = set->n[0]->prev, *behind = 0;
 	gg_node **n = gg_alloc_n(&f->p->scratch, set->count, sizeof *n);
 	size_t k = 0;
 	for (size_t i = 0; i < norder; i++) /* the results stand as the segment says */
-		for (size_t m = 0; m < set->count; m++)
-			if (set->n[m] == order[i])
-				n[k++] = order[i];
+		if (order[i]->mark == set->n[0]->mark)
+			n[k++] = order[i];
 	gg_node *fused = make(f, n, set->count, last);
 	if (!fused)
 		return false;
@@ -176,6 +183,7 @@ static bool fuse_set(fusion *f, members *set, gg_node **late, size_t nlate, gg_n
 	for (size_t i = 0; i < nlate; i++)
 		gg_move_before(late[i], behind);
 	replace(fused, n, set->count);
+	renumber(f->g, start, behind);
 	return true;
 }
 
@@ -286,10 +294,9 @@ bool fuse_collectives(gg_pass_run *p, gg_graph *g, const char *op)
 	f.last = &f.first;
 	if (good)
 		collect(&f, op);
-	for (members *m = f.first; m && good; m = m->next) {
-		gg_graph_number(g); /* the fusion before may have moved nodes */
+	gg_graph_number(g);
+	for (members *m = f.first; m && good; m = m->next)
 		good = m->count < 2 || fuse_key(&f, m, end, nend);
-	}
 	gg_map_fini(&f.keys);
 	if (f.changed)
 		tighten(g);
