@@ -276,6 +276,28 @@ static bool select_node(selection *s, gg_node *n)
 	return true;
 }
 
+/* A fused node that would run on ref though the target has kernels for its dtype is replaced by its
+ * plain ops: the only change that selection makes to the graph. Not what updates state, nor what plain
+ * ops cannot say. Choices that were loaded name the nodes there are: nothing is replaced. */
+static bool expand_unsupported(selection *s, gg_graph *g)
+{
+	gg_diag silent = {.silent = true};
+	gg_graph *body;
+	for (gg_node *n = g->first, *next; n; n = next) {
+		next = n->next;
+		for (int i = 0; (body = gg_body(n, i)); i++)
+			if (!expand_unsupported(s, body))
+				return false;
+		if (strcmp(n->op->name, "Attention") || n->nafter || n->nfollow ||
+		    gg_in(n, 0)->dtype != GG_F32)
+			continue;
+		const gg_row *r = gg_target_row(s->t, n);
+		if (s->t->nrows && (!r || is_ref(r)))
+			n->op->expand(&silent, n);
+	}
+	return true;
+}
+
 static bool select_graph(selection *s, gg_graph *g, bool open_only)
 {
 	gg_graph *body;
@@ -328,8 +350,8 @@ static bool finish(selection *s)
 bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 {
 	selection s = {.d = d, .o = o, .t = find_target(d, o->target ? o->target : "cpu")};
-	bool ok = s.t && check_options(&s) && load_choices(&s) && select_graph(&s, m->main, false) &&
-	          finish(&s);
+	bool ok = s.t && check_options(&s) && load_choices(&s) && expand_unsupported(&s, m->main) &&
+	          select_graph(&s, m->main, false) && finish(&s);
 	if (ok) {
 		m->target = gg_intern(o->target ? o->target : "cpu");
 		m->stage = "select";

@@ -108,6 +108,16 @@ static void add_post(dnn_matmul *m, int kind, float a, float b)
 	m->post[m->npost++] = (dnn_post){.kind = kind, .a = a, .b = b};
 }
 
+/* At most one factor a product: oneDNN 2.6 applies the first one's number for each. */
+static bool add_factor(dnn_matmul *m, float x)
+{
+	for (int i = 0; i < m->npost; i++)
+		if (m->post[i].kind == DNN_LINEAR)
+			return false;
+	add_post(m, DNN_LINEAR, x, 0);
+	return true;
+}
+
 static bool constant_scalar(const gg_call *c, int slot, float *x)
 {
 	if (slot < 0 || !c->in_const[slot] || gg_count(&c->in[slot]) != 1)
@@ -132,10 +142,10 @@ static bool absorb(const gg_call *c, product *k, dnn_matmul *m, int j, const gg_
 		return true;
 	}
 	if (!strcmp(op, "Mul") && constant_scalar(c, other, &x))
-		add_post(m, DNN_LINEAR, x, 0);
-	else if (!strcmp(op, "Div") && first && constant_scalar(c, other, &x))
-		add_post(m, DNN_LINEAR, 1 / x, 0);
-	else if (!strcmp(op, "Relu"))
+		return add_factor(m, x);
+	if (!strcmp(op, "Div") && first && constant_scalar(c, other, &x))
+		return add_factor(m, 1 / x);
+	if (!strcmp(op, "Relu"))
 		add_post(m, DNN_RELU, 0, 0);
 	else
 		return false;

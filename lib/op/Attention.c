@@ -254,6 +254,150 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* ---- plain ops ------------------------------------------------------------------------------- */
+
+/* What plain ops cannot say, or not without sizes; NULL: they can. */
+static const char *not_plain(const gg_node *n)
+{
+	const gg_value *q = gg_in(n, Q), *m = gg_in(n, MASK);
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i])
+			return "its further outputs";
+	if (gg_in(n, PAST_K) || gg_in(n, LENGTHS) || gg_find_attr(n, "softmax_precision"))
+		return "a cache, lengths or a precision of its own";
+	if (gg_get_int(n, "left_window_size") >= 0 || gg_get_int(n, "right_window_size") >= 0)
+		return "a window";
+	if (q->dtype != gg_in(n, V)->dtype || q->shape.rank < 3 || gg_in(n, K)->shape.rank < 3 ||
+	    gg_in(n, V)->shape.rank < 3)
+		return "ranks that are not known";
+	sizes z = sizes_of(n, &q->shape, &gg_in(n, K)->shape, &gg_in(n, V)->shape, 0);
+	bool sized = q->shape.rank == 3 || z.qheads != z.kvheads || gg_get_int(n, "is_causal") ||
+	             !gg_find_attr(n, "scale");
+	if (sized && (!gg_shape_known(&q->shape) || !gg_shape_known(&gg_in(n, K)->shape) ||
+	              !gg_shape_known(&gg_in(n, V)->shape) || gg_shape_count(&q->shape) == 0))
+		return "sizes that are not known, or empty inputs";
+	if (gg_get_int(n, "is_causal") && z.q * z.total > 1 << 20)
+		return "a causal mask of this size";
+	if (m && (m->shape.rank < 0 || (m->dtype != GG_BOOL && m->dtype != q->dtype) ||
+	          (m->shape.rank && m->shape.dim[m->shape.rank - 1] != 1 &&
+	           m->shape.dim[m->shape.rank - 1] != z.total)))
+		return "a mask shorter than the keys or of another dtype";
+	return 0;
+}
+
+static gg_value *number(gg_node *n, double x)
+{
+	uint64_t bits = 0;
+	gg_tensor t = {n->out[0]->dtype, {.rank = 0}, &bits};
+	gg_set_f64(&t, 0, x);
+	return gg_add_tensor(n->graph, "number", &t);
+}
+
+static gg_value *ints(gg_node *n, int count, const int64_t *v)
+{
+	gg_tensor t = {GG_I64, gg_shape_of(1, (gg_dim[]){count}), (void *)v};
+	return gg_add_tensor(n->graph, "shape", &t);
+}
+
+static gg_value *two(gg_diag *d, gg_node *n, const char *op, gg_value *a, gg_value *b)
+{
+	return a && b ? gg_expand_node(d, n, op, 2, (gg_value *[]){a, b}) : 0;
+}
+
+/* Composed with the Transpose that made x, so that none is added to it. */
+static gg_value *transposed(gg_diag *d, gg_node *n, gg_value *x, const int64_t *perm)
+{
+	int64_t whole[4];
+	const gg_node *t = x ? x->producer : 0;
+	const gg_attr *inner = t && !strcmp(t->op->name, "Transpose") ? gg_find_attr(t, "perm") : 0;
+	if (!x)
+		return 0;
+	for (int i = 0; i < 4; i++)
+		whole[i] = inner ? (inner->ints[perm[i]] + 4) % 4 : perm[i];
+	gg_value *from = inner ? t->in[0].value : x;
+	const char *name = gg_fresh_name(n->graph, n->out[0]->name);
+	gg_node *k = gg_add_node(n->graph, n, gg_op_find("Transpose"), 1, &from, 1, &name);
+	gg_set_attr_ints(k, "perm", 4, whole);
+	gg_merge_loc(k, n);
+	return gg_infer_node(d, k) ? k->out[0] : 0;
+}
+
+static const int64_t to_heads[] = {0, 2, 1, 3}, to_columns[] = {0, 1, 3, 2};
+
+/* Input i as [batch, heads of Q, positions, size]. */
+static gg_value *by_heads(gg_diag *d, gg_node *n, int i, const sizes *z)
+{
+	gg_value *x = gg_in(n, i);
+	gg_dim heads = i == Q ? z->qheads : z->kvheads, s = i == Q ? z->q : z->kv,
+	       size = i == V ? z->vsize : z->size;
+	if (x->shape.rank == 3) {
+		x = two(d, n, "Reshape", x, ints(n, 4, (int64_t[]){z->batch, s, heads, size}));
+		x = transposed(d, n, x, to_heads);
+	}
+	if (heads == z->qheads)
+		return x;
+	x = two(d, n, "Reshape", x, ints(n, 5, (int64_t[]){z->batch, heads, 1, s, size}));
+	x = two(d, n, "Expand", x, ints(n, 5, (int64_t[]){1, 1, z->qheads / heads, 1, 1}));
+	return two(d, n, "Reshape", x, ints(n, 4, (int64_t[]){z->batch, z->qheads, s, size}));
+}
+
+static gg_value *causal(gg_node *n, const sizes *z)
+{
+	gg_tensor t = {n->out[0]->dtype, gg_shape_of(2, (gg_dim[]){z->q, z->total}), 0};
+	t.data = gg_xcalloc((size_t)gg_nbytes(&t), 1);
+	for (int64_t i = 0; i < z->q; i++)
+		for (int64_t j = i + 1; j < z->total; j++)
+			gg_set_f64(&t, i * z->total + j, -INFINITY);
+	gg_value *v = gg_add_tensor(n->graph, "causal", &t);
+	free(t.data);
+	return v;
+}
+
+static gg_value *scores(gg_diag *d, gg_node *n, const sizes *z)
+{
+	const gg_attr *scale = gg_find_attr(n, "scale");
+	double by = scale ? (double)scale->f : 1 / sqrt((double)z->size), cap = gg_get_float(n, "softcap");
+	gg_value *k = transposed(d, n, by_heads(d, n, K, z), to_columns), *m = gg_in(n, MASK);
+	gg_value *s = two(d, n, "MatMul", by_heads(d, n, Q, z), k);
+	if (by != 1)
+		s = two(d, n, "Mul", s, number(n, by));
+	if (cap > 0) {
+		s = two(d, n, "Div", s, number(n, cap));
+		s = s ? gg_expand_node(d, n, "Tanh", 1, &s) : 0;
+		s = two(d, n, "Mul", s, number(n, cap));
+	}
+	if (gg_get_int(n, "is_causal"))
+		s = two(d, n, "Add", s, causal(n, z));
+	if (m && m->dtype == GG_BOOL && s)
+		return gg_expand_node(d, n, "Where", 3, (gg_value *[]){m, s, number(n, -INFINITY)});
+	return m ? two(d, n, "Add", s, m) : s;
+}
+
+static bool expand(gg_diag *d, gg_node *n)
+{
+	const char *why = not_plain(n);
+	if (why)
+		return gg_node_error(d, GG_UNSUPPORTED, n, "%s cannot be written in plain ops", why);
+	sizes z = sizes_of(n, &gg_in(n, Q)->shape, &gg_in(n, K)->shape, &gg_in(n, V)->shape, 0);
+	gg_value *m = gg_in(n, MASK), *s = scores(d, n, &z);
+	gg_value *x = s ? gg_expand_node(d, n, "Softmax", 1, &s) : 0;
+	if (x && m && m->dtype == GG_BOOL) /* rows that are masked everywhere are 0 */
+		x = gg_expand_node(d, n, "Where", 3, (gg_value *[]){m, x, number(n, 0)});
+	x = two(d, n, "MatMul", x, by_heads(d, n, V, &z));
+	if (gg_in(n, Q)->shape.rank == 3) {
+		x = transposed(d, n, x, to_heads);
+		x = two(d, n, "Reshape", x, ints(n, 3, (int64_t[]){z.batch, z.q, z.qheads * z.vsize}));
+	}
+	if (!x)
+		return false;
+	gg_value *k = gg_in(n, K);
+	gg_replace_value(n->out[0], x);
+	gg_remove_node(n);
+	if (k->producer && !k->nuses && !strcmp(k->producer->op->name, "Transpose") && !k->producer->nfollow)
+		gg_remove_node(k->producer);
+	return true;
+}
+
 const gg_op gg_op_Attention = {
     .name = "Attention",
     .doc = "softmax(Q K^T * scale + mask) V, by heads",
@@ -281,4 +425,5 @@ const gg_op gg_op_Attention = {
     .out = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'V'}, {GG_FLOATS, 'T'}},
     .optional = 1 << MASK | 1 << PAST_K | 1 << PAST_V | 1 << LENGTHS,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .expand = expand};

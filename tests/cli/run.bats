@@ -320,3 +320,20 @@ refused() {
 	GG_NUM_THREADS=1 run gg-run -q --target=cpu "$BATS_TEST_TMPDIR/t.gg"
 	[ "$status" = 0 ]
 }
+
+@test "a product with several constant factors is the same on cpu" {
+	cat >"$BATS_TEST_TMPDIR/f.gg" <<'END'
+graph "g"
+input %x : f32[2,4]
+param %w : f32[4,4] = normal(1, 0, 1)
+const %c : f32[] = 2
+const %s : f32[] = 0.3
+%a = MatMul(%x, %w)
+%m = Mul(%a, %s)
+%r = Relu(%m)
+%b = Div(%r, %c)
+%y = Mul(%b, %s)
+output %y
+END
+	gg-run -q --target=cpu --compare=ref "$BATS_TEST_TMPDIR/f.gg"
+}
