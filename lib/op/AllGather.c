@@ -27,6 +27,9 @@ static bool infer(gg_infer *f)
 	if (parts && (!gg_dim_known(n) || f->nout != f->nin * n))
 		return gg_fail(f, "it has %d outputs for %d inputs, expected %d, or that times rank_size",
 		               f->nout, f->nin, f->nin);
+	for (int i = 0; i < f->nin; i++)
+		if (!f->n->in[i].value)
+			return gg_fail(f, "input %d is missing", i);
 	for (int i = 0; i < f->nout; i++) {
 		if (!has_rows(f, i % f->nin))
 			return false;

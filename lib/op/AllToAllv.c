@@ -40,7 +40,12 @@ static bool infer(gg_infer *f)
 		               send->n, recv->n);
 	if (!rows && f->nin != f->nout)
 		return gg_fail(f, "without recv_rows outputs are like inputs: %d for %d", f->nout, f->nin);
+	for (int i = 0; i < f->nin; i++)
+		if (!f->n->in[i].value)
+			return gg_fail(f, "input %d is missing", i);
 	for (int i = 0; i < f->nout; i++) {
+		if (rows && rows->ints[i] < 0)
+			return gg_fail(f, "recv_rows has %lld", (long long)rows->ints[i]);
 		f->out[i].shape = f->in[rows ? 0 : i].shape;
 		if (rows && f->out[i].shape.rank > 0)
 			f->out[i].shape.dim[0] = rows->ints[i];

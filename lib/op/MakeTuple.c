@@ -4,6 +4,8 @@ static bool infer(gg_infer *f)
 {
 	if (f->nin != f->nout)
 		return gg_fail(f, "it has %d outputs for %d inputs", f->nout, f->nin);
+	if (!all_given(f, 0))
+		return false;
 	for (int i = 0; i < f->nin; i++)
 		infer_copy(f, i, i);
 	return true;

@@ -68,7 +68,7 @@ static bool infer(gg_infer *f)
 			return gg_fail(f, "string_pos has %lld: positions rise from 0 to %d",
 			               (long long)pos->ints[i], f->nin + ntext - 1);
 	}
-	return infer_token(f);
+	return all_given(f, 0) && infer_token(f);
 }
 
 const gg_op gg_op_Print = {

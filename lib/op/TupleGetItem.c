@@ -7,7 +7,7 @@ static bool infer(gg_infer *f)
 		return gg_fail(f, "index is %lld, the tuple has %d element%s", (long long)i, f->nin,
 		               f->nin == 1 ? "" : "s");
 	infer_copy(f, 0, (int)i);
-	return true;
+	return all_given(f, 0);
 }
 
 static bool eval(gg_eval *e) { return eval_one(e, 0, (int)gg_get_int(e->n, "index")); }

@@ -27,6 +27,8 @@ static inline bool infer_members(gg_infer *f)
 	if (f->nin != f->nout)
 		return gg_fail(f, "it has %d outputs for %d inputs", f->nout, f->nin);
 	for (int i = 0; i < f->nout; i++) {
+		if (!f->n->in[i].value)
+			return gg_fail(f, "input %d is missing", i);
 		f->out[i].dtype = f->in[i].dtype;
 		f->out[i].shape = f->in[i].shape;
 	}

@@ -29,6 +29,15 @@ static inline bool infer_first(gg_infer *f)
 	return true;
 }
 
+/* No gap in the list of inputs from `first` on. */
+static inline bool all_given(gg_infer *f, int first)
+{
+	for (int i = first; i < f->nin; i++)
+		if (!f->in[i].dtype && !f->n->in[i].value)
+			return gg_fail(f, "input %d is missing", i);
+	return true;
+}
+
 static inline bool infer_token(gg_infer *f)
 {
 	f->out[0].shape = gg_shape_of(1, (gg_dim[]){0});

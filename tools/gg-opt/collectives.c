@@ -55,7 +55,7 @@ static const char *why_alone(const gg_node *n)
 	if (n->nout != gg_nargs(n))
 		return "its results are in parts already";
 	for (int i = 0; i < n->nout; i++)
-		if (!n->out[i])
+		if (!n->out[i] || !n->in[i].value)
 			return "a result of it is not wanted";
 	return 0;
 }

@@ -5,6 +5,8 @@
 #include "../../lib/comm.h"
 #include "pass.h"
 
+enum { GG_MAX_PARTS = 4096 }; /* that one collective is split into */
+
 /* Merges nodes of the op that agree in group, reduction, fusion number and dtype; no guard but those
  * of meaning. The option split='1,4' gives the last places of segments. */
 bool fuse_collectives(gg_pass_run *p, gg_graph *g, const char *op);

@@ -529,6 +529,7 @@ int main(int argc, char **argv)
 	        "  gg-run m.plan --data x=x.npy --data y=y.npy --batch=32 --steps=100 --print=loss\n"
 	        "  gg-run train.plan --data x=x.npy --data y=y.npy --batch=32 --shuffle=1 --epochs=10 "
 	        "--save=t.gg\n"
+	        "  gg-run parallel.gg --target=ref --world=3 --data x=x.npy --steps=10 --print=loss\n"
 	        "  gg-run m.plan --repeat=100 --warmup=10 --json\n",
 	};
 	static job j = {.t = &t, .steps = 1, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};

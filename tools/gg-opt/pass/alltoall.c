@@ -8,6 +8,8 @@ static const char *why_not(const gg_node *n)
 		return "the rank of its input is not known";
 	if (!size)
 		return "the size of its group is not known: it has no rank_size";
+	if (size > GG_MAX_PARTS)
+		return "the group is too large";
 	if (size != gg_get_int(n, "split_count"))
 		return "split_count is not the size of the group";
 	return 0;

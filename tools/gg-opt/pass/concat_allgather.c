@@ -9,6 +9,8 @@ static const char *why_not(const gg_node *n)
 		return "it gathers one value, which lies in order already";
 	if (gg_get_int(n, "rank_size") < 2)
 		return "rank_size is not given, or 1";
+	if (gg_get_int(n, "rank_size") > GG_MAX_PARTS / gg_nargs(n))
+		return "there would be too many parts";
 	return 0;
 }
 

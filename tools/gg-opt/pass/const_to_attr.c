@@ -40,6 +40,8 @@ static bool is_even(const gg_node *n, gg_value *v)
 		return false;
 	int64_t axis = gg_get_int(n, "axis");
 	axis += axis < 0 ? s->rank : 0;
+	if (axis < 0 || axis >= s->rank)
+		return false;
 	gg_dim d = s->dim[axis];
 	if (!gg_dim_known(d))
 		return false;

@@ -17,10 +17,13 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		const char *why = strcmp(n->op->name, "MakeTuple") ? 0 : why_not(n);
+		bool tuple = !strcmp(n->op->name, "MakeTuple");
+		if (tuple && !gg_infer_node(p->d, n))
+			return false;
+		const char *why = tuple ? why_not(n) : 0;
 		if (why)
 			gg_refused(p, n, why);
-		if (strcmp(n->op->name, "MakeTuple") || why || !gg_apply(p, n))
+		if (!tuple || why || !gg_apply(p, n))
 			continue;
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i])

@@ -3,7 +3,7 @@
 
 static const char *why_not(const gg_node *n, const gg_value *x)
 {
-	if (!x->producer || strcmp(x->producer->op->name, "MakeTuple"))
+	if (!x->producer || strcmp(x->producer->op->name, "MakeTuple") || x->index >= x->producer->nin)
 		return "the tuple is not made by MakeTuple";
 	if (n->nfollow)
 		return "a node waits for the item";
@@ -20,6 +20,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		next = n->next;
 		if (strcmp(n->op->name, "TupleGetItem"))
 			continue;
+		if (!gg_infer_node(p->d, n))
+			return false;
 		gg_value *x = n->in[gg_get_int(n, "index")].value;
 		const char *why = why_not(n, x);
 		if (why)

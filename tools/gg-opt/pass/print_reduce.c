@@ -46,6 +46,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		bool some = false;
 		if (strcmp(n->op->name, "Print"))
 			continue;
+		if (!gg_infer_node(p->d, n))
+			return false;
 		for (int i = 0; i < n->nin; i++) {
 			const gg_value *v = n->in[i].value;
 			some |= is_text(v);

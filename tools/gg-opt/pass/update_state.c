@@ -18,7 +18,7 @@ static void mark_effects(gg_graph *g)
 
 static const char *why_not(const gg_value *v)
 {
-	if (!v->producer)
+	if (!v || !v->producer)
 		return "the value is a parameter, an input or a constant";
 	if (!gg_one_use(v))
 		return "the value has another reader";
