@@ -158,6 +158,10 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 	done
 	run gg-run --world=2 g.gg
 	[ "$status" = 2 ]
+	run bash -c 'gg-select --target=cpu g.gg | gg-run --target=ref --world=2'
+	[ "$status" = 2 ]
+	run bash -c 'gg-select --target=ref g.gg | gg-build | gg-run -q --target=ref --world=2 --fill=range'
+	[[ $output == *"g.r1 f32[4] min 2 max 4 "* ]]
 	run gg-run --world=65 --target=ref g.gg
 	[ "$status" = 2 ]
 }

@@ -101,7 +101,8 @@ static bool run_rank(gg_comm *c, void *arg)
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		copy_pairs(&j.a, lists[i]);
 	j.m = read_again(&j);
-	good = j.m && gg_prepare_model(&t, j.m) && bind_world(&j, j.m) && set_shapes(&j) && run_job(&j);
+	good = j.m && gg_prepare_model(&t, j.m) && bind_world(&j, j.m) && set_shapes(&j) &&
+	       make_runnable(&j) && run_job(&j);
 	if (j.m)
 		gg_model_free(j.m);
 	if (!all->j->t->d.status)
