@@ -128,7 +128,9 @@ typedef enum role { MAKES, GIVES_BACK, TAKES } role;
 
 typedef struct plan {
 	perm to, back;
-	bool pull; /* where a Transpose both gives back and takes: see it as the reader, not the maker */
+	/* A Transpose that undoes itself both gives back and takes. Seen as what does it take? What a
+	 * yes makes, when its input is by colour the moved one; or always; or never. */
+	enum { BY_COLOUR, ALWAYS, NEVER, WAYS } way;
 	gg_cut cut;
 	long base;   /* what all no costs */
 	bool useful; /* a Transpose could go */
@@ -143,16 +145,47 @@ static role role_of(const plan *k, const gg_node *t)
 	perm q = perm_of(t);
 	bool takes = perm_eq(&q, &k->to), back = perm_eq(&q, &k->back);
 	const gg_node *maker = t->in[0].value->producer;
-	if (takes && choice(maker) && (k->pull || !back))
+	bool moved = k->way == BY_COLOUR ? t->in[0].value->mark : k->way == ALWAYS;
+	if (takes && choice(maker) && (moved || !back))
 		return TAKES;
 	return back ? GIVES_BACK : MAKES;
+}
+
+/* A value's colour is 1 where, going by its first input, it is behind one Transpose and not two. */
+static void clear_colours(gg_graph *g)
+{
+	for (size_t i = 0; i < g->nin; i++)
+		g->in[i]->mark = 0;
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		v->mark = 0;
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				n->out[i]->mark = 0;
+}
+
+static uint64_t colour(const plan *k, const gg_node *n, uint64_t in)
+{
+	perm q = is_transpose(n) ? perm_of(n) : (perm){.n = -1};
+	if (q.n >= 0)
+		return perm_eq(&q, &k->to) || perm_eq(&q, &k->back) ? !n->in[0].value->mark : 0;
+	for (int i = 0; n->mark && i < n->nin; i++)
+		if (in >> i & 1)
+			return n->in[i].value->mark;
+	return 0;
 }
 
 static void number_choices(plan *k, gg_graph *g)
 {
 	uint64_t in;
-	for (gg_node *n = g->first; n; n = n->next)
+	clear_colours(g);
+	for (gg_node *n = g->first; n; n = n->next) {
 		n->mark = gg_carries(n, &k->to, &in) ? (uint64_t)gg_cut_node(&k->cut) : 0;
+		uint64_t c = colour(k, n, in);
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				n->out[i]->mark = c;
+	}
 }
 
 typedef struct readers {
@@ -312,14 +345,7 @@ static bool move_node(gg_pass_run *p, gg_node *n, const plan *k)
 
 static bool make_choices(gg_pass_run *p, gg_graph *g, const plan *k)
 {
-	for (size_t i = 0; i < g->nin; i++)
-		g->in[i]->mark = 0;
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = 0;
-	for (gg_node *n = g->first; n; n = n->next)
-		for (int i = 0; i < n->nout; i++)
-			if (n->out[i])
-				n->out[i]->mark = 0;
+	clear_colours(g);
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
 		if (choice(n) && gg_cut_yes(&k->cut, choice(n)) && !move_node(p, n, k))
@@ -329,9 +355,9 @@ static bool make_choices(gg_pass_run *p, gg_graph *g, const plan *k)
 }
 
 /* *better: choices were made that leave fewer Transposes. */
-static bool try_order(gg_pass_run *p, gg_graph *g, const perm *to, bool pull, bool *better)
+static bool try_order(gg_pass_run *p, gg_graph *g, const perm *to, int way, bool *better)
 {
-	plan k = {.to = *to, .back = perm_inverse(to), .pull = pull};
+	plan k = {.to = *to, .back = perm_inverse(to), .way = way};
 	bool good = true;
 	gg_cut_init(&k.cut);
 	number_choices(&k, g);
@@ -375,8 +401,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		free(list);
 		list = 0;
 		size_t n = orders(g, &list);
-		for (size_t i = 0; good && i < 2 * n; i++)
-			good = try_order(p, g, &list[i / 2], i % 2, &better);
+		for (size_t i = 0; good && i < WAYS * n; i++)
+			good = try_order(p, g, &list[i / WAYS], (int)(i % WAYS), &better);
 	}
 	free(list);
 	for (gg_node *n = g->first, *next; good && n; n = next) {
