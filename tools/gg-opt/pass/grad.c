@@ -96,6 +96,17 @@ static bool walk_back(train *t, gg_value *loss)
 	return !t->bad;
 }
 
+/* A fused op without a rule has the gradient of its plain ops. */
+static void expand_fused(gg_graph *g, const gg_value *loss)
+{
+	gg_diag silent = {.silent = true};
+	for (gg_node *n = g->first, *next; n; n = next) {
+		next = n->next;
+		if (n->op->expand && !n->op->aliases && !grad_find_rule(n->op->name) && n != loss->producer)
+			n->op->expand(&silent, n);
+	}
+}
+
 /* Gives each gradient its name. */
 static bool name_gradients(train *t)
 {
@@ -138,6 +149,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		return gg_error(p->d, GG_USAGE, "pass 'grad': '%s' is not a scalar of floats", loss->name);
 	if (!gg_apply(p, loss->producer))
 		return true;
+	expand_fused(g, loss);
 	mark_wanted(p, g);
 	return walk_back(&t, loss) && name_gradients(&t);
 }
@@ -152,6 +164,7 @@ const gg_pass gg_pass_grad = {
         "What broadcasting repeated is summed; Relu has the slope 0 at 0, MaxPool gives to the first of "
         "equals.\n"
         "Running statistics have none. With a 'loss_scale' (autocast) all gradients are multiplied by it.\n"
+        "A fused op without a rule is first written in plain ops.\n"
         "An op without a rule is an error that names it and the way to the loss.",
     .pipeline = "",
     .options = "of=NAME: another value than 'loss'; freeze=GLOB: parameters without gradients; outputs=0|1: "
