@@ -278,7 +278,7 @@ static bool select_node(selection *s, gg_node *n)
 
 /* A fused node that would run on ref though the target has kernels for its dtype is replaced by its
  * plain ops: the only change that selection makes to the graph. Not what updates state, nor what plain
- * ops cannot say. Choices that were loaded name the nodes there are: nothing is replaced. */
+ * ops cannot say. */
 static bool expand_unsupported(selection *s, gg_graph *g)
 {
 	gg_diag silent = {.silent = true};
@@ -288,12 +288,13 @@ static bool expand_unsupported(selection *s, gg_graph *g)
 		for (int i = 0; (body = gg_body(n, i)); i++)
 			if (!expand_unsupported(s, body))
 				return false;
-		if (strcmp(n->op->name, "Attention") || n->nafter || n->nfollow ||
+		if (!n->op->expand || n->op->aliases || !gg_in(n, 0) || n->nafter || n->nfollow ||
 		    gg_in(n, 0)->dtype != GG_F32)
 			continue;
 		const gg_row *r = gg_target_row(s->t, n);
-		if (s->t->nrows && (!r || is_ref(r)))
-			n->op->expand(&silent, n);
+		gg_node *prev = n->prev;
+		if (s->t->nrows && (!r || is_ref(r)) && n->op->expand(&silent, n))
+			next = prev ? prev->next : g->first; /* what it became may be fused too */
 	}
 	return true;
 }
