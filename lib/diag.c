@@ -41,6 +41,16 @@ bool gg_error(gg_diag *d, gg_status s, const char *fmt, ...)
 	return false;
 }
 
+void gg_caret(gg_diag *d, const char *text, int len, int column)
+{
+	gg_buf b = {0};
+	for (int i = 0; i < len; i++)
+		gg_buf_add(&b, (unsigned char)text[i] < ' ' || text[i] == 127 ? " " : &text[i], 1);
+	if (!d->silent)
+		fprintf(stderr, "  %s\n  %*s^\n", b.p ? b.p : "", column, "");
+	gg_buf_fini(&b);
+}
+
 bool gg_node_error(gg_diag *d, gg_status s, const gg_node *n, const char *fmt, ...)
 {
 	va_list ap;

@@ -30,6 +30,9 @@ typedef struct gg_diag {
 struct gg_node;
 struct gg_value;
 
+/* After an error: the line of the text that is wrong, and a mark under its column (from 0). */
+void gg_caret(gg_diag *d, const char *text, int len, int column);
+
 /* All gg_error* return false, so that "report and fail" is one statement. */
 bool gg_error(gg_diag *d, gg_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool gg_node_error(gg_diag *d, gg_status s, const struct gg_node *n, const char *fmt, ...)

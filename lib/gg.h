@@ -8,6 +8,7 @@
 #include "fold.h"    /* constant folding */
 #include "stream.h"  /* msgpack, JSON and text forms */
 #include "target.h"  /* host-only kernel tables and selection */
+#include "rule.h"    /* rewrite rules */
 #include "plan.h"    /* memory plan */
 #include "backend.h" /* shared objects with kernels */
 #include "exec.h"    /* running */

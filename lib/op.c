@@ -40,7 +40,7 @@ uint32_t gg_node_flags(const gg_node *n)
 }
 
 /* Edits that turn a into b, ignoring case; names are short. */
-static int distance(const char *a, const char *b)
+int gg_word_distance(const char *a, const char *b)
 {
 	enum { MAX = 64 };
 	int row[MAX + 1];
@@ -69,7 +69,7 @@ const char *gg_op_nearest(const char *name)
 	const char *best = 0;
 	int least = 4;
 	for (size_t i = 0; i < NOPS; i++) {
-		int k = distance(name, table[i]->name);
+		int k = gg_word_distance(name, table[i]->name);
 		if (k < least) {
 			least = k;
 			best = table[i]->name;

@@ -96,6 +96,7 @@ uint32_t gg_node_flags(const gg_node *n);
 const gg_op *gg_op_find(const char *name);   /* NULL when unknown. name as "Op"; domains do not clash */
 const gg_op *const *gg_op_list(size_t *n);   /* all, by name */
 const char *gg_op_nearest(const char *name); /* for "did you mean" */
+int gg_word_distance(const char *a, const char *b); /* edits that turn a into b, ignoring case */
 const gg_attr_spec *gg_op_attr(const gg_op *op, const char *name);
 /* The default of an attribute, parsed once; NULL when there is none. */
 const gg_attr *gg_op_default(const gg_op *op, const char *name);

@@ -1,7 +1,9 @@
 /* gg-opt: runs passes on a graph. The plan is a list of steps, made from --pass and --pipeline in
  * the order given; each model of the input goes through it. */
 #include "pass.h"
+#include "rules.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +40,16 @@ enum {
 	TIME,
 	LIMIT,
 	CHECK,
-	REPRODUCER
+	REPRODUCER,
+	REWRITE,
+	RULES
 };
 
 static const gg_option options[] = {
     {PASS, "pass", 0, "NAMES", "run these passes: a,b or adam:lr=0.01,addn"},
     {PIPELINE, "pipeline", 0, "NAMES", "run these pipelines"},
+    {REWRITE, "rewrite", 0, "RULE", "run this rule: 'Relu(Add(a, b)) => AddRelu(a, b)'"},
+    {RULES, "rules", 0, "FILE", "run the rules in this file"},
     {LEVEL, 0, 'O', "0", "run nothing"},
     {SKIP, "skip", 0, "NAMES", "leave these passes out"},
     {LOAD, "load", 0, "FILE", "load passes from a plugin"},
@@ -70,6 +76,7 @@ static gg_tool tool = {
     .options = options,
     .examples = "  gg-parse model.onnx | gg-opt | gg-run\n"
                 "  gg-parse model.onnx | gg-opt --pass=fold_bn,dead_code --stats | gg-dump\n"
+                "  gg-parse model.onnx | gg-opt --rewrite='Neg(Neg(x)) => x' --stats | gg-dump\n"
                 "  gg-opt --explain=bn_relu\n",
 };
 
@@ -91,16 +98,33 @@ static struct {
 	bool given, list, json, print_pipeline, changed, stats, remarks, time, check_all;
 	int64_t left;
 	const char *explain, *reproducer;
+	const char **plugin; /* absolute paths */
+	size_t nplugin, cap_plugin;
 	gg_arena arena;
 } opt = {.left = -1};
 
 /* ---- which passes ----------------------------------------------------------------------- */
+static const char *nearest_pass(const char *name)
+{
+	const char *best = 0;
+	int least = 4, k;
+	for (size_t i = 0; i < opt.npass; i++) {
+		if ((k = gg_word_distance(name, opt.pass[i]->name)) >= least)
+			continue;
+		least = k;
+		best = opt.pass[i]->name;
+	}
+	return best;
+}
+
 static const gg_pass *find_pass(const char *name)
 {
 	for (size_t i = 0; i < opt.npass; i++)
 		if (!strcmp(opt.pass[i]->name, name))
 			return opt.pass[i];
-	gg_usage(&tool, "no pass is named '%s'; gg-opt --list shows them", name);
+	const char *near = nearest_pass(name);
+	gg_usage(&tool, "no pass is named '%s'; %s%s%sgg-opt --list shows them", name,
+	         near ? "did you mean '" : "", near ? near : "", near ? "'? " : "");
 }
 
 static bool is_in(char **list, size_t n, const char *name)
@@ -186,6 +210,40 @@ static void add_pipelines(const char *list)
 		add_pipeline(name[i]);
 }
 
+/* Rules that the user gives are a step under the option's name. */
+static void add_rules(const char *name, const char *from, const char *text)
+{
+	gg_rules *rules;
+	const gg_pass *p = rules_pass(&tool.d, &opt.arena, name, from, text, &rules);
+	if (!p)
+		exit(tool.d.status);
+	size_t n = opt.nstep;
+	add_step(p, 0, 0);
+	if (opt.nstep > n)
+		opt.step[n].run.rules = rules;
+	else
+		gg_rules_free(rules);
+}
+
+static void add_rules_file(const char *path)
+{
+	gg_buf b = {0};
+	char part[4096];
+	FILE *f = fopen(path, "rb");
+	if (!f) {
+		gg_error(&tool.d, GG_MACHINE, "cannot open '%s': %s", path, strerror(errno));
+		exit(GG_MACHINE);
+	}
+	for (size_t n; (n = fread(part, 1, sizeof part, f));)
+		gg_buf_add(&b, part, n);
+	bool good = !ferror(f) && b.p && strlen(b.p) == b.len;
+	fclose(f);
+	if (!good)
+		gg_usage(&tool, "'%s' is no text with rules", path);
+	add_rules("rules", path, gg_strdup(&opt.arena, b.p));
+	gg_buf_fini(&b);
+}
+
 static void load_plugin(const char *path)
 {
 	const char *file = strchr(path, '/') ? path : gg_printf(&opt.arena, "./%s", path);
@@ -194,10 +252,16 @@ static void load_plugin(const char *path)
 		gg_error(&tool.d, GG_MACHINE, "cannot load plugin '%s': %s", path, dlerror());
 		exit(GG_MACHINE);
 	}
+	const char *whole = realpath(file, 0);
+	GG_PUSH(opt.plugin, opt.nplugin, opt.cap_plugin, whole ? whole : file);
 	const int *abi = dlsym(so, "gg_plugin_abi");
 	const gg_pass *const *p = dlsym(so, "gg_plugin_passes");
-	if (!abi || !p || *abi != GG_PASS_ABI)
-		gg_usage(&tool, "'%s' is not a gg-opt plugin of ABI %d", path, GG_PASS_ABI);
+	if (!abi || !p)
+		gg_usage(&tool, "'%s' is no gg-opt plugin: it lacks '%s'", path,
+		         abi ? "gg_plugin_passes" : "gg_plugin_abi");
+	if (*abi != GG_PASS_ABI)
+		gg_usage(&tool, "plugin '%s' was built for ABI %d, this gg-opt has ABI %d: build it again",
+		         path, *abi, GG_PASS_ABI);
 	for (; *p; p++)
 		GG_PUSH(opt.pass, opt.npass, opt.cap_pass, *p);
 }
@@ -234,8 +298,9 @@ static int explain(void)
 {
 	const gg_pass *p = find_pass(opt.explain);
 	gg_buf b = {0};
-	gg_buf_printf(&b, "%s: %s\n\n%s\n\npipelines: %s\nresults: %s\n", p->name, p->help, p->explain,
-	              *p->pipeline ? p->pipeline : "none",
+	gg_buf_printf(&b, "%s: %s\n\n%s\n", p->name, p->help, p->explain);
+	rules_explain(&b, p);
+	gg_buf_printf(&b, "\npipelines: %s\nresults: %s\n", *p->pipeline ? p->pipeline : "none",
 	              p->exact ? "bit for bit equal" : "equal within rounding");
 	if (p->options)
 		gg_buf_printf(&b, "options: %s\n", p->options);
@@ -289,6 +354,11 @@ static void print_stats(void)
 		if (opt.stats) {
 			fprintf(stderr, "%-18s tried %zu, applied %zu, refused %zu\n", opt.step[i].pass->name,
 			        r->tried, r->applied, r->tried - r->applied);
+			gg_buf b = {0};
+			if (r->rules)
+				rules_stats(&b, r->rules);
+			fputs(b.p ? b.p : "", stderr);
+			gg_buf_fini(&b);
 			for (size_t k = 0; k < r->nrefusal; k++)
 				fprintf(stderr, "%18s %zu: %s\n", "", r->refusal[k].n, r->refusal[k].why);
 		}
@@ -313,24 +383,34 @@ static bool run_graphs(gg_pass_run *r, gg_graph *g)
 		for (int i = 0; (b = gg_body(n, i)); i++)
 			if (!run_graphs(r, b))
 				return false;
-	return r->pass->run(r, g);
+	return rules_run(r, g);
+}
+
+/* How to run the step again on its input, from a script beside it. */
+static void command_of(const step *s, gg_buf *b)
+{
+	const char *name = s->pass->name;
+	gg_buf_str(b, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && gg-opt --check=all ");
+	if (!strcmp(name, "rewrite") || !strcmp(name, "rules")) {
+		gg_buf_printf(b, "--rules=/dev/stdin %s.gg <<'END'\n%s\nEND\n", name, s->pass->rules);
+		return;
+	}
+	for (size_t i = 0; i < opt.nplugin; i++)
+		gg_buf_printf(b, "'--load=%s' ", opt.plugin[i]);
+	gg_buf_printf(b, "'--pass=%s", name);
+	for (size_t k = 0; k < s->noption; k++)
+		gg_buf_printf(b, ":%s", s->option[k]);
+	gg_buf_printf(b, "' %s.gg\n", name);
 }
 
 /* The pass's input as text and the command that fails, in the folder given. */
-static void leave_reproducer(const step *s, const gg_buf *input)
+static void leave_reproducer(const step *s, const gg_buf *input, const gg_buf *command)
 {
-	gg_buf cmd = {0};
 	char *text = gg_printf(&opt.arena, "%s/%s.gg", opt.reproducer, s->pass->name);
 	char *script = gg_printf(&opt.arena, "%s/%s.sh", opt.reproducer, s->pass->name);
-	gg_buf_printf(&cmd, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && gg-opt --check=all '--pass=%s",
-	              s->pass->name);
-	for (size_t k = 0; k < s->noption; k++)
-		gg_buf_printf(&cmd, ":%s", s->option[k]);
-	gg_buf_printf(&cmd, "' %s.gg\n", s->pass->name);
 	if (gg_write_file(&tool.d, text, input->p, input->len) &&
-	    gg_write_file(&tool.d, script, cmd.p, cmd.len))
+	    gg_write_file(&tool.d, script, command->p, command->len))
 		gg_note(&tool.d, "wrote '%s' and '%s'", text, script);
-	gg_buf_fini(&cmd);
 }
 
 static bool run_pass(step *s, gg_model *m)
@@ -365,19 +445,24 @@ static bool run_pass(step *s, gg_model *m)
 static bool run_step(step *s, gg_model *m)
 {
 	const char *name = s->pass->name;
-	gg_buf before = {0};
+	gg_buf before = {0}, command = {0};
 	if (is_in(opt.before, opt.nbefore, name))
 		print_graph(m, "before", name);
 	if (opt.changed || opt.reproducer)
 		text_of(m, &before);
+	if (opt.reproducer)
+		command_of(s, &command);
+	crash_watch(name, opt.reproducer, &before, &command);
 	bool good = run_pass(s, m);
+	crash_watch(0, 0, 0, 0);
 	if (!good && opt.reproducer)
-		leave_reproducer(s, &before);
+		leave_reproducer(s, &before, &command);
 	if (good && opt.changed)
 		print_changes(name, &before, m);
 	if (good && is_in(opt.after, opt.nafter, name))
 		print_graph(m, "after", name);
 	gg_buf_fini(&before);
+	gg_buf_fini(&command);
 	return good;
 }
 
@@ -452,6 +537,18 @@ static void check_names(char *const *name, size_t n)
 			find_pass(name[i]);
 }
 
+static void add_steps(int id, const char *value)
+{
+	if (id == PASS)
+		add_passes(value);
+	else if (id == PIPELINE)
+		add_pipelines(value);
+	else if (id == REWRITE)
+		add_rules("rewrite", "--rewrite", value);
+	else if (id == RULES)
+		add_rules_file(value);
+}
+
 /* --skip and --load count for passes named before them too, so names are looked up at the end. */
 static void read_options(int argc, char **argv)
 {
@@ -464,7 +561,7 @@ static void read_options(int argc, char **argv)
 	for (int id; (id = gg_args_next(&tool));) {
 		if (id == LEVEL && strcmp(tool.value, "0"))
 			gg_usage(&tool, "-O%s: only -O0 is known", tool.value);
-		if (id == PASS || id == PIPELINE || id == LEVEL) {
+		if (id == PASS || id == PIPELINE || id == LEVEL || id == REWRITE || id == RULES) {
 			what = gg_grow(what, n, &cap, sizeof *what);
 			what[n].id = id;
 			what[n++].value = tool.value;
@@ -479,9 +576,7 @@ static void read_options(int argc, char **argv)
 	if (opt.json && !opt.list)
 		gg_usage(&tool, "--json goes with --list");
 	for (size_t i = 0; i < n; i++)
-		what[i].id == PASS       ? add_passes(what[i].value)
-		: what[i].id == PIPELINE ? add_pipelines(what[i].value)
-		                         : (void)0;
+		add_steps(what[i].id, what[i].value);
 	if (!n)
 		add_pipelines("common,inference,optimize");
 	free(what);
@@ -500,5 +595,7 @@ int main(int argc, char **argv)
 		return print_pipeline();
 	int status = gg_each_model(&tool, optimise, 0, true);
 	print_stats();
+	for (size_t i = 0; i < opt.nstep; i++)
+		gg_rules_free(opt.step[i].run.rules);
 	return status;
 }

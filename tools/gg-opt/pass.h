@@ -1,6 +1,7 @@
-/* A pass: one file in pass/, `const gg_pass gg_pass_NAME`, listed by the Makefile. Over `run`
- * stand two lines: what it needs and what it breaks. The driver visits bodies, innermost first,
- * runs the structural check after every pass that changed something, and counts for --stats.
+/* A pass: one file in pass/, `const gg_pass gg_pass_NAME`, listed by the Makefile. It is rules
+ * (docs/rules.md), or a function over which two lines stand: what it needs and what it breaks. The driver
+ * visits bodies, innermost first, runs the structural check after every pass that changed something, and
+ * counts for --stats.
  *
  * A plugin (--load=FILE.so) exports `const gg_pass *const gg_plugin_passes[]`, ended by NULL, and
  * `const int gg_plugin_abi = GG_PASS_ABI`. It finds libgg's functions in the tool. */
@@ -9,7 +10,7 @@
 
 #include "../../lib/gg.h"
 
-#define GG_PASS_ABI 1
+#define GG_PASS_ABI 2
 
 typedef struct gg_refusal {
 	const char *why;
@@ -26,7 +27,8 @@ typedef struct gg_pass_run {
 	size_t applied, tried; /* tried: applied and refused */
 	gg_refusal *refusal;
 	size_t nrefusal, cap_refusal;
-	int64_t *left; /* single rewrites that --limit still allows; negative: no limit */
+	struct gg_rules *rules; /* the pass's, compiled; the driver's */
+	int64_t *left;          /* single rewrites that --limit still allows; negative: no limit */
 	bool remarks;
 } gg_pass_run;
 
@@ -37,7 +39,9 @@ typedef struct gg_pass {
 	const char *pipeline; /* the pipelines it is in and its place: "common:10 inference:20"; "" none */
 	const char *options;  /* "size=N: most elements of a folded constant (65536)", or NULL */
 	bool exact;           /* results are bit-equal */
-	bool (*run)(gg_pass_run *p, gg_graph *g); /* on one graph; false: reported */
+	const char *rules;    /* rewrite rules, or NULL */
+	bool (*run)(gg_pass_run *p,
+	            gg_graph *g); /* on one graph, after the rules; false: reported. NULL: rules only */
 } gg_pass;
 
 /* Asked right before a rewrite: counts it; false when --limit forbids it. */

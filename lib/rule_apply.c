@@ -1,0 +1,777 @@
+/* Applying a match: the guards that hold for every rule, the replacement, and the walk over the graph.
+ *
+ * In the order of a match: what `where` asks, what the pattern's nodes leave behind (readers, effects,
+ * attributes), the replacement built next to them, its types, and only then the change itself. What is
+ * refused leaves nothing behind. node->mark holds the match that wants to remove the node (low half) and
+ * how many rewrites that did not shrink the graph led to it (high half); node->order its place. */
+#include "rule_in.h"
+#include "target.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 1 << 14, LIVES = 10000, CONSTS = 64 };
+
+typedef struct kept_const {
+	double x;
+	gg_dtype t;
+	gg_value *v;
+} kept_const;
+
+typedef struct engine {
+	const gg_rule_host *h;
+	gg_graph *g;
+	rule *r;
+	uint32_t stamp; /* of the match at hand */
+	gg_node *dead[RULE_NODES];
+	int ndead;
+	gg_node *root;         /* of the match at hand: the first root */
+	gg_node *last;         /* the last of dead[] in the graph's order: the replacement goes before it */
+	gg_node *late[WINDOW]; /* readers that stand before it, which must follow it */
+	int nlate;
+	kept_const consts[CONSTS]; /* scalars made for replacements: one of each */
+	int nconst;
+	uint32_t lives;
+	bool stop, failed;
+	gg_node *resume; /* where the walk goes on */
+} engine;
+
+const char *rule_say(const char *fmt, ...)
+{
+	gg_buf b = {0};
+	va_list ap;
+	va_start(ap, fmt);
+	gg_buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	const char *s = gg_intern(b.p);
+	gg_buf_fini(&b);
+	return s;
+}
+
+/* ---- what the pattern's nodes leave behind ------------------------------------------------------- */
+static bool is_dead(const engine *e, const gg_node *n) { return (uint32_t)n->mark == e->stamp; }
+static uint32_t lives_of(const gg_node *n) { return (uint32_t)(n->mark >> 32); }
+static void set_mark(gg_node *n, uint32_t lives, uint32_t stamp) { n->mark = (uint64_t)lives << 32 | stamp; }
+
+/* Inner nodes first: the order in which locations are merged. */
+static void collect(engine *e, const match *m)
+{
+	e->ndead = 0;
+	e->stamp++;
+	for (int i = m->r->nleft; i-- > 0;) {
+		gg_node *n = m->node[i];
+		if (m->r->node[i]->keep || !n || is_dead(e, n))
+			continue;
+		set_mark(n, lives_of(n), e->stamp);
+		e->dead[e->ndead++] = n;
+	}
+	for (int i = 0; i < m->r->nleft; i++)
+		if (m->r->node[i]->keep && m->node[i] && is_dead(e, m->node[i]))
+			set_mark(m->node[i], lives_of(m->node[i]), 0);
+}
+
+static bool is_mapped(const match *m, const gg_value *v)
+{
+	for (int i = 0; i < m->r->nmap; i++)
+		if (m->node[m->r->map[i].node] == v->producer && m->r->map[i].out == v->index)
+			return true;
+	return false;
+}
+
+/* Has a reader that is not among the dead. */
+static const gg_use *outside(const engine *e, const gg_value *v)
+{
+	for (const gg_use *u = v->uses; u; u = u->next)
+		if (!u->node || !is_dead(e, u->node))
+			return u;
+	return 0;
+}
+
+static const char *escapes(const engine *e, const match *m)
+{
+	for (int i = 0; i < e->ndead; i++) {
+		for (int k = 0; k < e->dead[i]->nout; k++) {
+			const gg_value *v = e->dead[i]->out[k];
+			const gg_use *u = v && !is_mapped(m, v) ? outside(e, v) : 0;
+			if (u)
+				return rule_say("output %d of its %s %s", k, e->dead[i]->op->name,
+				                gg_is_output(v) ? "is an output or state of the graph"
+				                                : "has a second reader");
+		}
+	}
+	return 0;
+}
+
+static bool is_default(const gg_node *n, const gg_attr *a)
+{
+	const gg_attr *d = gg_op_default(n->op, a->name);
+	return d && gg_attr_eq(d, a);
+}
+
+static bool is_said(const pat *p, const char *name)
+{
+	for (int i = 0; i < p->nattr; i++)
+		if (!strcmp(p->attr[i].name, name))
+			return true;
+	for (int i = 0; i < p->nsaid; i++)
+		if (!strcmp(p->said[i], name))
+			return true;
+	return p->all;
+}
+
+/* An attribute that is set and that the rule does not speak of would be lost. */
+static const char *loses_attribute(const match *m)
+{
+	for (int i = 0; i < m->r->nleft; i++) {
+		const pat *p = m->r->node[i];
+		const gg_node *n = m->node[i];
+		for (int k = 0; !p->keep && k < n->nattr; k++)
+			if (!is_said(p, n->attr[k].name) && !is_default(n, &n->attr[k]))
+				return rule_say("attribute '%s' of its %s would be lost", n->attr[k].name,
+				                n->op->name);
+	}
+	return 0;
+}
+
+static const char *loses_effect(const engine *e, const match *m)
+{
+	int random = 0, effect = 0;
+	for (int i = 0; i < e->ndead; i++) {
+		const gg_node *n = e->dead[i];
+		uint32_t flags = gg_node_flags(n);
+		if (n->ncap || gg_body(n, 0))
+			return rule_say("its %s has a body", n->op->name);
+		random += (flags & GG_RANDOM) != 0;
+		effect += (flags & GG_EFFECT) != 0;
+	}
+	for (int i = m->r->nleft; i < m->r->nnode; i++) {
+		random -= (m->r->node[i]->op->flags & GG_RANDOM) != 0;
+		effect -= (m->r->node[i]->op->flags & GG_EFFECT) != 0;
+	}
+	return random   ? "a node that draws random numbers would be dropped or repeated"
+	       : effect ? "a node with an effect would be dropped or repeated"
+	                : 0;
+}
+
+static const gg_value *used_value(const match *m, const pat *p)
+{
+	if (p->kind == PAT_VAR)
+		return m->value[p->slot];
+	return p->kind == PAT_REF && p->slot < m->r->nleft ? gg_out(m->node[p->slot], p->out) : 0;
+}
+
+/* What the replacement reads must outlive the pattern. */
+static const char *reads_dead(const engine *e, const match *m)
+{
+	static const char *const why = "a value that the replacement reads would be removed";
+	for (int i = m->r->nleft; i < m->r->nnode; i++) {
+		const pat *p = m->r->node[i];
+		for (int k = 0; k < p->narg; k++) {
+			const gg_value *v = used_value(m, p->arg[k]);
+			if (v && v->producer && is_dead(e, v->producer))
+				return why;
+			const rule_tail *t = p->arg[k]->kind == PAT_TAIL ? &m->tail[p->arg[k]->slot] : 0;
+			for (int j = 0; t && j < t->n; j++)
+				if (t->in[j].value && t->in[j].value->producer &&
+				    is_dead(e, t->in[j].value->producer))
+					return why;
+		}
+	}
+	for (int i = 0; i < m->r->nmap; i++) {
+		const gg_value *v = used_value(m, m->r->map[i].to);
+		if (v && v->producer && is_dead(e, v->producer))
+			return why;
+	}
+	return 0;
+}
+
+/* ---- order ------------------------------------------------------------------------------------- */
+/* Nodes put in one place share its number: there, who stands first is looked up. */
+static bool precedes(const gg_node *a, const gg_node *b)
+{
+	if (a->order != b->order)
+		return a->order < b->order;
+	for (; a && a->order == b->order; a = a->next)
+		if (a == b)
+			return true;
+	return false;
+}
+
+static bool waits(const engine *e, const gg_node *n, const gg_map *late)
+{
+	for (int i = 0; i < n->nin; i++) {
+		const gg_node *p = n->in[i].value ? n->in[i].value->producer : 0;
+		if (p && (is_dead(e, p) || gg_map_get(late, (uint64_t)(uintptr_t)p)))
+			return true;
+	}
+	for (int i = 0; i < n->nafter; i++)
+		if (is_dead(e, n->after[i]) || gg_map_get(late, (uint64_t)(uintptr_t)n->after[i]))
+			return true;
+	return false;
+}
+
+static const char *walk_window(engine *e, gg_node *from, gg_map *late)
+{
+	int seen = 0;
+	for (gg_node *n = from; n != e->last; n = n->next) {
+		if (++seen > WINDOW)
+			return "its nodes stand too far apart";
+		if (is_dead(e, n)) {
+			for (int i = 0; i < n->nin; i++) {
+				const gg_value *v = n->in[i].value;
+				if (v && v->producer && gg_map_get(late, (uint64_t)(uintptr_t)v->producer))
+					return "it would make a cycle";
+			}
+			continue;
+		}
+		if (!waits(e, n, late))
+			continue;
+		if (gg_node_flags(n) & GG_EFFECT)
+			return "an effect stands between its nodes";
+		e->late[e->nlate++] = n;
+		gg_map_put(late, (uint64_t)(uintptr_t)n, n);
+	}
+	for (int i = 0; i < e->last->nin; i++) {
+		const gg_value *v = e->last->in[i].value;
+		if (v && v->producer && gg_map_get(late, (uint64_t)(uintptr_t)v->producer))
+			return "it would make a cycle";
+	}
+	return 0;
+}
+
+/* The replacement goes before the last of the dead, where all that they read is made. Readers of their
+ * results that stand before it have to follow; when the pattern reads what those make, it is a cycle. */
+static const char *find_place(engine *e)
+{
+	gg_node *from = e->dead[0];
+	gg_map late = {0};
+	e->last = e->dead[0];
+	e->nlate = 0;
+	for (int i = 1; i < e->ndead; i++) {
+		e->last = precedes(e->last, e->dead[i]) ? e->dead[i] : e->last;
+		from = precedes(e->dead[i], from) ? e->dead[i] : from;
+	}
+	bool early = false;
+	for (int i = 0; i < e->ndead; i++) {
+		early |= e->dead[i] != e->last && e->dead[i]->nfollow;
+		for (int k = 0; k < e->dead[i]->nout; k++)
+			early |= e->dead[i] != e->last && e->dead[i]->out[k] &&
+			         outside(e, e->dead[i]->out[k]);
+	}
+	const char *why = early ? walk_window(e, from, &late) : 0;
+	gg_map_fini(&late);
+	return why;
+}
+
+/* ---- the replacement ----------------------------------------------------------------------------- */
+static gg_value *constant(engine *e, double x, gg_dtype t)
+{
+	double raw[2] = {0};
+	gg_tensor one = {t, {.rank = 0}, raw};
+	for (int i = 0; i < e->nconst; i++)
+		if (e->consts[i].t == t && !memcmp(&e->consts[i].x, &x, sizeof x))
+			return e->consts[i].v;
+	if (strchr("IU", gg_dtype_class(t)))
+		gg_set_i64(&one, 0, (int64_t)x);
+	else
+		gg_set_f64(&one, 0, x);
+	gg_value *v = gg_add_tensor(e->g, "const", &one);
+	if (e->nconst < CONSTS)
+		e->consts[e->nconst++] = (kept_const){x, t, v};
+	return v;
+}
+
+/* A number takes the dtype of the other inputs with the same type variable. */
+static gg_dtype number_dtype(const match *m, const pat *p, int at, int nin, gg_value *const *in)
+{
+	const gg_op *op = p->op;
+	int last = 0;
+	while (last < 11 && op->in[last + 1].set)
+		last++;
+	char var = op->in[at < last ? at : last].var;
+	for (int i = 0; var && i < nin; i++)
+		if (in[i] && op->in[i < last ? i : last].var == var)
+			return (gg_dtype)in[i]->dtype;
+	const gg_value *y = gg_out(m->node[m->r->map[0].node], m->r->map[0].out);
+	return y ? (gg_dtype)y->dtype : GG_F32;
+}
+
+static int inputs(engine *e, match *m, const pat *p, gg_value **in, int most)
+{
+	int n = 0;
+	for (int i = 0; i < p->narg; i++) {
+		const pat *a = p->arg[i];
+		const rule_tail *t = &m->tail[a->slot];
+		if (a->kind == PAT_TAIL) {
+			for (int k = 0; k < t->n && n < most; k++)
+				in[n++] = t->in[k].value;
+			continue;
+		}
+		in[n++] = a->kind == PAT_VAR                          ? m->value[a->slot]
+		          : a->kind == PAT_NODE || a->kind == PAT_REF ? gg_out(m->node[a->slot], a->out)
+		                                                      : 0;
+	}
+	for (int i = 0; i < p->narg; i++)
+		if (p->arg[i]->kind == PAT_NUMBER)
+			in[i] = constant(e, p->arg[i]->number, number_dtype(m, p, i, n, in));
+	while (n && !in[n - 1] && n > p->op->min_in)
+		n--;
+	return n;
+}
+
+static const char *copy_attr(const match *m, gg_node *n, const pat_attr *a, const gg_attr *from)
+{
+	if (!from)
+		return 0;
+	const gg_attr_spec *spec = gg_op_attr(n->op, a->name ? a->name : from->name);
+	const gg_attr *def = spec ? gg_op_default(n->op, spec->name) : 0;
+	gg_attr c = *from;
+	if (!spec || spec->type != from->type)
+		return is_default(m->node[a->slot], from)
+		           ? 0
+		           : rule_say("attribute '%s' has no place in %s", from->name, n->op->name);
+	c.name = spec->name;
+	if (!def || !gg_attr_eq(def, &c))
+		gg_set_attr(n, &c);
+	return 0;
+}
+
+static const char *copy_all(const match *m, gg_node *n, const pat_attr *a)
+{
+	const gg_node *from = m->node[a->slot];
+	const char *why = 0;
+	for (const gg_attr_spec *s = from->op->attrs; s && s->name && !why; s++) {
+		const gg_attr *x = gg_find_attr(from, s->name);
+		why = copy_attr(m, n, a, x ? x : gg_op_default(from->op, s->name));
+	}
+	return why;
+}
+
+static const char *number_attr(const match *m, gg_node *n, const pat_attr *a)
+{
+	rule_result r = rule_eval(m, a->expr);
+	gg_attr_type type = gg_op_attr(n->op, a->name)->type;
+	if (!r.known)
+		return rule_say("the value of attribute '%s' is not known", a->name);
+	if (r.s) {
+		if (type != GG_ATTR_STRING)
+			return rule_say("attribute '%s' is no text", a->name);
+		gg_set_attr_string(n, a->name, r.s);
+	} else if (type == GG_ATTR_FLOAT) {
+		if ((double)(float)r.x != r.x && n->nin && n->in[0].value && n->in[0].value->dtype == GG_F64)
+			return rule_say("attribute '%s' would be rounded to f32", a->name);
+		gg_set_attr_float(n, a->name, (float)r.x);
+	} else if (type == GG_ATTR_INT) {
+		if (r.x < -0x1p53 || r.x > 0x1p53 || r.x != (double)(int64_t)r.x)
+			return rule_say("attribute '%s' would not be a whole number", a->name);
+		gg_set_attr_int(n, a->name, (int64_t)r.x);
+	} else {
+		return rule_say("attribute '%s' is no number", a->name);
+	}
+	return 0;
+}
+
+static const char *set_attrs(const match *m, gg_node *n, const pat *p)
+{
+	const char *why = 0;
+	for (int i = 0; i < p->nattr && !why; i++) {
+		const pat_attr *a = &p->attr[i];
+		const gg_node *from = m->node[a->slot];
+		if (a->kind == ATTR_TEST)
+			gg_set_attr(n, &a->value);
+		else if (a->kind == ATTR_BIND)
+			why = copy_attr(m, n, a, m->attr[a->slot]);
+		else if (a->kind == ATTR_EXPR)
+			why = number_attr(m, n, a);
+		else if (!a->from)
+			why = copy_all(m, n, a);
+		else
+			why = copy_attr(m, n, a,
+			                gg_find_attr(from, a->from) ? gg_find_attr(from, a->from)
+			                                            : gg_op_default(from->op, a->from));
+	}
+	return why;
+}
+
+/* How many outputs of a new node are read. */
+static int outputs(const rule *r, const pat *p)
+{
+	int n = p->op->min_out > 0 ? p->op->min_out : 1;
+	for (int i = 0; i < r->nmap; i++)
+		if (r->map[i].to->kind == PAT_REF && r->map[i].to->slot == p->slot && r->map[i].to->out >= n)
+			n = r->map[i].to->out + 1;
+	for (int i = r->nleft; i < r->nnode; i++)
+		for (int k = 0; k < r->node[i]->narg; k++) {
+			const pat *a = r->node[i]->arg[k];
+			if (a->kind == PAT_REF && a->slot == p->slot && a->out >= n)
+				n = a->out + 1;
+		}
+	return n;
+}
+
+/* Output k of new node p is wanted: an op's optional outputs are left out. */
+static bool is_wanted(const match *m, const pat *p, int k)
+{
+	const rule *r = m->r;
+	if (k < p->op->min_out || (!k && p->op->min_out <= 0))
+		return true;
+	for (int i = 0; i < r->nmap; i++) {
+		const pat *to = r->map[i].to;
+		const gg_value *old = gg_out(m->node[r->map[i].node], r->map[i].out);
+		if (to->kind == PAT_REF && to->slot == p->slot && to->out == k)
+			return old && old->uses;
+	}
+	return true;
+}
+
+static bool is_given(const gg_node *n, int i)
+{
+	return n->in[i].value || i >= n->op->min_in || n->op->optional >> i & 1;
+}
+
+static const char *build_node(engine *e, match *m, const pat *p)
+{
+	int most = RULE_ARGS;
+	for (int i = 0; i < p->narg; i++)
+		if (p->arg[i]->kind == PAT_TAIL)
+			most += m->tail[p->arg[i]->slot].n;
+	gg_value **in = gg_xcalloc((size_t)most, sizeof *in);
+	const char *name[64] = {0};
+	int nin = inputs(e, m, p, in, most), nout = outputs(m->r, p);
+	const gg_value *base = gg_out(e->root, 0);
+	for (int i = 0; i < nout; i++)
+		if (is_wanted(m, p, i))
+			name[i] = gg_fresh_name(e->g, base ? base->name : p->op->name);
+	while (nout > 1 && !name[nout - 1])
+		nout--;
+	gg_node *n = gg_add_node(e->g, e->last, p->op, nin, in, nout, name);
+	free(in);
+	m->node[p->slot] = n;
+	n->order = e->last->order;
+	const char *why = set_attrs(m, n, p);
+	gg_diag silent = {.silent = true};
+	if (!why && nin < p->op->min_in)
+		why = rule_say("%s would lack an input", p->op->name);
+	for (int i = 0; !why && i < nin; i++)
+		if (!is_given(n, i))
+			why = rule_say("%s would lack input %d", p->op->name, i);
+	if (!why && !gg_infer_node(&silent, n))
+		why = rule_say("%s does not take these inputs", p->op->name);
+	return why;
+}
+
+static const char *build(engine *e, match *m)
+{
+	const char *why = 0;
+	for (int i = m->r->nleft; i < m->r->nnode && !why; i++)
+		why = build_node(e, m, m->r->node[i]);
+	return why;
+}
+
+static void unbuild(match *m)
+{
+	for (int i = m->r->nnode; i-- > m->r->nleft;) {
+		if (m->node[i])
+			gg_remove_node(m->node[i]);
+		m->node[i] = 0;
+	}
+}
+
+static gg_value *result(const match *m, int i)
+{
+	const pat *to = m->r->map[i].to;
+	return to->kind == PAT_VAR ? m->value[to->slot] : gg_out(m->node[to->slot], to->out);
+}
+
+static gg_value *replaced(const match *m, int i)
+{
+	return gg_out(m->node[m->r->map[i].node], m->r->map[i].out);
+}
+
+static bool is_state(const gg_value *v)
+{
+	for (size_t i = 0; i < v->graph->nstate; i++)
+		if (v->graph->state[i]->final.value == v)
+			return true;
+	return false;
+}
+
+static const char *changes_type(const gg_value *old, const gg_value *now)
+{
+	if (!now)
+		return "a result is absent";
+	if (old->dtype != now->dtype)
+		return rule_say("its result has dtype %s, the replacement's %s",
+		                gg_dtype_name((gg_dtype)old->dtype), gg_dtype_name((gg_dtype)now->dtype));
+	if (old->shape.rank < 0 || now->shape.rank < 0)
+		return "the shape of its result is not known";
+	return gg_shape_eq(&old->shape, &now->shape) ? 0 : "the replacement's result has another shape";
+}
+
+/* Types, and what is declared: each result keeps its name, so a value takes one declared name. */
+static const char *check_results(const match *m)
+{
+	for (int i = 0; i < m->r->nmap; i++) {
+		const gg_value *old = replaced(m, i), *now = result(m, i);
+		const char *why = old && old->uses ? changes_type(old, now) : 0;
+		if (!old || !old->uses)
+			continue;
+		if (why)
+			return why;
+		if (!gg_can_replace(old, now) || (now->kind != GG_TEMP && is_state(old)))
+			return "its result is a declared output, and its input has a name to keep";
+		for (int k = 0; k < i && gg_is_output(old); k++)
+			if (replaced(m, k) && result(m, k) == now && gg_is_output(replaced(m, k)))
+				return "two outputs of the graph would become one value";
+	}
+	return 0;
+}
+
+/* After selection: what ran on a kernel of the target must not fall back to ref. */
+static const char *loses_kernel(const engine *e, const match *m)
+{
+	const char *name = e->g->m->target;
+	const gg_target *t = name ? gg_target_find(name) : 0;
+	bool had = false;
+	for (int i = 0; t && i < e->ndead; i++)
+		had |= gg_target_chosen(t, e->dead[i]) != 0;
+	for (int i = m->r->nleft; had && i < m->r->nnode; i++) {
+		const gg_row *r = gg_target_row(t, m->node[i]);
+		if (!r || !strcmp(r->kernel, "ref"))
+			return rule_say("target '%s' has no kernel for %s", t->name, m->node[i]->op->name);
+	}
+	return 0;
+}
+
+static const char *ask(const match *m, bool late)
+{
+	for (int i = 0; i < m->r->ncond; i++)
+		if (m->r->cond[i].late == late && !rule_holds(m, m->r->cond[i].e))
+			return rule_say("'%s' does not hold", m->r->cond[i].text);
+	return 0;
+}
+
+/* Everything that may be in the way. True: the replacement stands built beside the pattern. */
+static bool accept(matcher *k)
+{
+	engine *e = k->ctx;
+	match *m = &k->m;
+	const char *why = ask(m, false);
+	e->root = m->node[m->r->root[0].p->slot];
+	if (!why) {
+		collect(e, m);
+		why = escapes(e, m);
+	}
+	why = why ? why : loses_attribute(m);
+	why = why ? why : loses_effect(e, m);
+	why = why ? why : reads_dead(e, m);
+	why = why ? why : find_place(e);
+	if (!why) {
+		why = build(e, m);
+		why = why ? why : ask(m, true);
+		why = why ? why : check_results(m);
+		why = why ? why : loses_kernel(e, m);
+		if (why)
+			unbuild(m);
+	}
+	if (why && !k->why)
+		k->why = why;
+	return !why;
+}
+
+static bool accept_near(matcher *k) { return k->soft != 0; }
+
+/* ---- the change ---------------------------------------------------------------------------------- */
+static void hand_on_edges(engine *e, const match *m)
+{
+	int from = m->r->nleft, to = m->r->nnode;
+	for (int i = 0; i < e->ndead; i++) {
+		gg_node *d = e->dead[i];
+		for (int k = 0; k < d->nafter; k++)
+			for (int j = from; j < to && !is_dead(e, d->after[k]); j++)
+				gg_add_after(m->node[j], d->after[k]);
+		int left = d->nfollow;
+		for (gg_node *f = d->next; f && left; f = f->next) {
+			bool follows = false;
+			for (int k = 0; k < f->nafter; k++)
+				follows |= f->after[k] == d;
+			left -= follows;
+			for (int j = from; j < to && follows && !is_dead(e, f); j++)
+				gg_add_after(f, m->node[j]);
+		}
+	}
+}
+
+static void remove_dead(engine *e)
+{
+	for (int left = e->ndead; left;) {
+		for (int i = 0; i < e->ndead; i++) {
+			bool read = false;
+			for (int k = 0; e->dead[i] && k < e->dead[i]->nout; k++)
+				read |= e->dead[i]->out[k] && e->dead[i]->out[k]->uses;
+			if (!e->dead[i] || read)
+				continue;
+			gg_remove_node(e->dead[i]);
+			e->dead[i] = 0;
+			left--;
+		}
+	}
+}
+
+/* A node that the pattern keeps for other readers goes when there are none. */
+static void remove_unread(engine *e, const match *m)
+{
+	for (int i = 0; i < m->r->nleft; i++) {
+		gg_node *n = m->node[i];
+		bool read = n == e->resume || n->nfollow || gg_node_flags(n) & GG_EFFECT;
+		if (!m->r->node[i]->keep)
+			continue;
+		for (int k = 0; k < n->nout; k++)
+			read |= n->out[k] && n->out[k]->uses;
+		for (int k = 0; k < i; k++)
+			read |= m->node[k] == n;
+		if (!read)
+			gg_remove_node(n);
+	}
+}
+
+static void replace_results(const match *m, const char **name)
+{
+	for (int i = 0; i < m->r->nmap; i++) {
+		gg_value *old = replaced(m, i), *now = result(m, i);
+		if (!old || !old->uses)
+			continue;
+		if (now->producer && m->r->map[i].to->kind == PAT_REF &&
+		    m->r->map[i].to->slot >= m->r->nleft) {
+			now->layout = old->layout;
+			now->content = old->content ? old->content : now->content;
+			name[i] = old->name;
+		}
+		gg_replace_value(old, now);
+	}
+}
+
+static void commit(engine *e, match *m)
+{
+	const char *name[RULE_MAPS] = {0};
+	uint32_t lives = 0;
+	int made = m->r->nnode - m->r->nleft;
+	gg_node *first = made ? m->node[m->r->nleft] : 0, *after = e->last->next;
+	for (int i = 0; i < e->ndead; i++) {
+		uint32_t k = lives_of(e->dead[i]);
+		lives = k > lives ? k : lives;
+		for (int j = m->r->nleft; j < m->r->nnode; j++)
+			gg_merge_loc(m->node[j], e->dead[i]);
+	}
+	e->lives = lives + (made >= e->ndead);
+	for (int j = m->r->nleft; j < m->r->nnode; j++)
+		set_mark(m->node[j], e->lives, 0);
+	hand_on_edges(e, m);
+	for (int i = 0; i < e->nlate; i++) {
+		gg_move_before(e->late[i], after);
+		e->late[i]->order = e->last->order;
+	}
+	e->resume = first ? first : e->nlate ? e->late[0] : after;
+	replace_results(m, name);
+	remove_dead(e);
+	remove_unread(e, m);
+	for (int i = 0; i < m->r->nmap; i++)
+		if (name[i] && result(m, i)->name != name[i] && !gg_find_interned(e->g, name[i]))
+			gg_rename(result(m, i), name[i]);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------ */
+typedef struct refusal {
+	rule *r;
+	const gg_node *n;
+	const char *why;
+} refusal;
+
+typedef struct refusals {
+	refusal *v;
+	size_t n, cap;
+} refusals;
+
+/* Tries one rule at one node; true: it was applied. */
+static bool try_rule(engine *e, rule *r, gg_node *n, refusals *list, matcher *k)
+{
+	k->accept = accept;
+	k->ctx = e;
+	k->lenient = false;
+	if (rule_match(k, r, n)) {
+		if (!e->h->apply(e->h->ctx, n)) {
+			unbuild(&k->m);
+			e->stop = true;
+			return false;
+		}
+		r->applied++;
+		r->tried++;
+		commit(e, &k->m);
+		return true;
+	}
+	const char *why = k->why;
+	if (!why && r->exact_left && r->nleft > 1) {
+		k->accept = accept_near;
+		k->lenient = true;
+		why = rule_match(k, r, n) ? k->soft : 0;
+	}
+	if (why)
+		GG_PUSH(list->v, list->n, list->cap, ((refusal){r, n, why}));
+	return false;
+}
+
+static bool ends(engine *e, rule *r, const gg_node *at)
+{
+	size_t most = (e->g->nnodes < LIVES ? e->g->nnodes : LIVES) + 100;
+	if (e->lives <= most)
+		return true;
+	e->stop = e->failed = true;
+	return gg_error(e->h->d, GG_USAGE,
+	                "rule '%s' does not come to an end: stopped after %u rewrites at '%s'", r->name,
+	                e->lives, at ? gg_node_name(at) : "");
+}
+
+static bool sweep(engine *e, gg_rules *set, refusals *list, matcher *k)
+{
+	bool changed = false;
+	list->n = 0;
+	for (gg_node *n = e->g->first; n && !e->stop;) {
+		rule *r = gg_map_get(&set->by_op, (uint64_t)(uintptr_t)n->op);
+		while (r && !e->stop && !try_rule(e, r, n, list, k))
+			r = r->next;
+		if (r && !e->stop) {
+			changed = true;
+			n = e->resume;
+			ends(e, r, n);
+		} else {
+			n = n->next;
+		}
+	}
+	return changed;
+}
+
+bool gg_rules_run(gg_rules *set, gg_graph *g, const gg_rule_host *h)
+{
+	engine *e = gg_xcalloc(1, sizeof *e);
+	matcher *k = gg_xcalloc(1, sizeof *k);
+	refusals list = {0};
+	e->h = h;
+	e->g = g;
+	gg_graph_number(g);
+	for (gg_node *n = g->first; n; n = n->next)
+		n->mark = 0;
+	while (!e->stop && sweep(e, set, &list, k))
+		;
+	for (size_t i = 0; i < list.n; i++) {
+		list.v[i].r->tried++;
+		h->refused(h->ctx, list.v[i].n,
+		           rule_say("looks like %s, but %s", list.v[i].r->name, list.v[i].why));
+	}
+	for (int i = 0; i < e->nconst; i++)
+		if (!e->consts[i].v->uses)
+			gg_remove_const(e->consts[i].v);
+	bool good = !e->failed;
+	free(list.v);
+	free(k);
+	free(e);
+	return good;
+}

@@ -1,0 +1,60 @@
+#include "rules.h"
+
+static bool apply(void *ctx, const gg_node *n) { return gg_apply(ctx, n); }
+static void refused(void *ctx, const gg_node *n, const char *why) { gg_refused(ctx, n, why); }
+
+static gg_rules *compile(const gg_pass *p)
+{
+	gg_diag d = {.tool = "gg-opt"};
+	gg_rules *r = gg_rules_compile(&d, p->name, p->name, p->rules);
+	if (!r)
+		gg_bug("the rules of pass '%s' are ill-formed", p->name);
+	return r;
+}
+
+bool rules_run(gg_pass_run *p, gg_graph *g)
+{
+	gg_rule_host host = {p->d, apply, refused, p};
+	if (p->pass->rules && !p->rules)
+		p->rules = compile(p->pass);
+	if (p->rules && !gg_rules_run(p->rules, g, &host))
+		return false;
+	return !p->pass->run || p->pass->run(p, g);
+}
+
+const gg_pass *rules_pass(gg_diag *d, gg_arena *a, const char *name, const char *from, const char *text,
+                          gg_rules **out)
+{
+	gg_pass *p = gg_alloc(a, sizeof *p);
+	if (!(*out = gg_rules_compile(d, from, 0, text)))
+		return 0;
+	*p = (gg_pass){.name = name, .help = "", .explain = "", .pipeline = "", .rules = text};
+	return p;
+}
+
+void rules_explain(gg_buf *b, const gg_pass *p)
+{
+	gg_rules *r = p->rules ? compile(p) : 0;
+	for (size_t i = 0; r && i < gg_rules_count(r); i++) {
+		gg_rule_stat s = gg_rules_stat(r, i);
+		gg_buf_printf(b, "\n%s\n  pattern      %s\n  replacement  %s\n", s.name, s.pattern,
+		              s.replacement);
+		if (s.where)
+			gg_buf_printf(b, "  where        %s\n", s.where);
+	}
+	if (r)
+		gg_buf_str(
+		    b,
+		    "\nNo rule fires where a value between has a second reader or is an output, a dtype "
+		    "or shape would\nchange, or an attribute, an effect or a declared name would be lost.\n");
+	gg_rules_free(r);
+}
+
+void rules_stats(gg_buf *b, const gg_rules *r)
+{
+	for (size_t i = 0; gg_rules_count(r) > 1 && i < gg_rules_count(r); i++) {
+		gg_rule_stat s = gg_rules_stat(r, i);
+		gg_buf_printf(b, "  %-16s tried %zu, applied %zu, refused %zu\n", s.name, s.tried, s.applied,
+		              s.tried - s.applied);
+	}
+}

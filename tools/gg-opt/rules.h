@@ -1,0 +1,21 @@
+/* Rules as passes: a pass that is rules, and the rules that a user gives. */
+#ifndef GG_OPT_RULES_H
+#define GG_OPT_RULES_H
+
+#include "pass.h"
+
+/* A pass of the rules in `text`, which a message calls `from`; NULL: reported. */
+const gg_pass *rules_pass(gg_diag *d, gg_arena *a, const char *name, const char *from, const char *text,
+                          gg_rules **out);
+/* The pass on one graph: its rules, then its function. *rules: compiled at the first call. */
+bool rules_run(gg_pass_run *p, gg_graph *g);
+/* For --explain: pattern, replacement and guards of each rule. */
+void rules_explain(gg_buf *b, const gg_pass *p);
+/* For --stats, where a pass has several rules: a line for each. */
+void rules_stats(gg_buf *b, const gg_rules *r);
+
+/* Names the pass that runs in the message of a crash, and leaves its input and command line in `dir`
+ * (NULL: nowhere). name NULL: no pass runs. */
+void crash_watch(const char *name, const char *dir, const gg_buf *input, const gg_buf *command);
+
+#endif
