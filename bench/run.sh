@@ -11,6 +11,4 @@ if [ ! -x "$python" ]; then
 	"$build/bench/bin/pip" install -q onnxruntime numpy
 fi
 "$here/tools.sh" "$build"
-PATH="$build/bin:$PATH" "$more"
-done
 PATH="$build/bin:$PATH" exec "$python" "$here/cpu.py" "$build"
