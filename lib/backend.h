@@ -8,7 +8,7 @@
 
 #include "op.h"
 
-#define GG_BACKEND_ABI 1
+#define GG_BACKEND_ABI 2
 
 /* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
 typedef struct gg_call {
@@ -26,7 +26,10 @@ typedef struct gg_call {
 	uint64_t seed;
 	size_t workspace; /* set by prepare: bytes wanted at run */
 	void *scratch;    /* that many bytes, 64-aligned */
-	void *state;      /* the kernel's own */
+	/* Devices: bit i set by prepare: it took what it needs of the constant input i, which is then not
+	 * uploaded, and in[i].data is NULL at run. */
+	uint64_t taken;
+	void *state; /* the kernel's own */
 } gg_call;
 
 typedef struct gg_kernel {
@@ -35,6 +38,23 @@ typedef struct gg_kernel {
 	bool (*run)(gg_call *c);
 	void (*release)(gg_call *c); /* may be NULL */
 } gg_kernel;
+
+/* What a backend has whose kernels work in a memory of its own. Then `run` only puts work into one
+ * queue, in[] and out[] and scratch lie in that memory, and what a kernel did not ask for at
+ * prepare it may not make at run: the queue is recorded once and replayed. */
+typedef struct gg_device {
+	void *(*alloc)(gg_diag *d, size_t bytes, const char *what); /* 256-aligned; NULL: reported */
+	void (*release)(void *p);
+	bool (*upload)(gg_diag *d, void *to, const void *host, size_t bytes); /* host may change afterwards */
+	bool (*download)(gg_diag *d, void *host, const void *from, size_t bytes); /* it is there afterwards */
+	bool (*copy)(gg_diag *d, void *to, const void *from, size_t bytes);
+	bool (*fill)(gg_diag *d, void *to, int byte, size_t bytes);
+	bool (*sync)(gg_diag *d); /* waits for the queue; reports what went wrong in it */
+	bool (*record)(gg_diag *d);
+	void *(*recorded)(gg_diag *d); /* what was put into the queue since `record`; NULL: reported */
+	bool (*replay)(gg_diag *d, void *recorded);
+	void (*forget)(void *recorded);
+} gg_device;
 
 typedef struct gg_backend {
 	uint32_t abi;
@@ -48,6 +68,7 @@ typedef struct gg_backend {
 	 * they must all have this backend's kernels. May be NULL. */
 	int (*cover)(const gg_node *n);
 	bool (*convert)(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout to); /* layouts */
+	const gg_device *device; /* NULL: the host's memory is where kernels work */
 } gg_backend;
 
 typedef const gg_backend *gg_backend_query_fn(uint32_t abi); /* exported as "gg_backend_query" */

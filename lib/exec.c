@@ -135,6 +135,8 @@ void gg_scope_drop(gg_scope *s)
 {
 	while (s->nframe)
 		gg_frame_free(s->frame[--s->nframe]);
+	if (s->x->device && !s->outer)
+		gg_device_drop(s->x);
 	gg_scope_unfold(s);
 	free(s->inner);
 	free(s->step);
@@ -274,7 +276,7 @@ bool gg_todo_prepare(gg_todo *t)
 	c->workspace = 0;
 	if (t->kernel->prepare && !t->kernel->prepare(c))
 		return false;
-	if (c->workspace > x->scratch_len) {
+	if (!x->device && c->workspace > x->scratch_len) {
 		free(x->scratch);
 		x->scratch = gg_xaligned(c->workspace);
 		x->scratch_len = c->workspace;
@@ -364,7 +366,7 @@ static bool is_finite(const gg_tensor *t, int64_t *at)
 	return true;
 }
 
-static bool check_outputs(const gg_todo *t)
+bool gg_todo_finite(const gg_todo *t)
 {
 	const gg_scope *s = t->scope;
 
@@ -381,14 +383,14 @@ static bool check_outputs(const gg_todo *t)
 	return true;
 }
 
-static bool run_todo(gg_todo *t)
+bool gg_run_todo(gg_todo *t)
 {
 	gg_exec *x = t->scope->x;
 
 	if (!(t->dynamic ? run_dynamic(t) : run_static(t)))
 		return false;
 	gg_arena_reset(&t->scope->tmp);
-	if (x->o.check_finite && !check_outputs(t))
+	if (x->o.check_finite && !gg_todo_finite(t))
 		return false;
 	for (size_t i = 0; i < t->ndead; i++) {
 		free(t->frame->val[t->dead[i]].data);
@@ -458,6 +460,7 @@ static void count_run(gg_scope *s)
 bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out)
 {
 	gg_frame *f = find_frame(s, in);
+	bool good = true;
 
 	if (!f)
 		return false;
@@ -468,12 +471,17 @@ bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out)
 		f->val[f->follow[i].slot].data = in[f->follow[i].input].data;
 	if (s->x->o.poison)
 		memset(f->arena, 0xff, f->arena_size);
-	for (size_t i = 0; i < f->ntodo; i++)
-		if (!run_todo(&f->todo[i])) {
-			drop_dynamic(f);
-			return false;
-		}
-	for (size_t i = 0; i < nout; i++)
+	if (f->twin) {
+		good = gg_twin_run(f, in, out ? nout : 0);
+	} else {
+		for (size_t i = 0; i < f->ntodo && good; i++)
+			good = gg_run_todo(&f->todo[i]);
+	}
+	if (!good) {
+		drop_dynamic(f);
+		return false;
+	}
+	for (size_t i = 0; out && i < nout; i++)
 		out[i] = f->val[gg_slot(s->x, s->g->out[i]->value)];
 	return true;
 }
@@ -563,6 +571,7 @@ gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o)
 		}
 		if (x->target->backend && !(x->backend = gg_backend_load(d, x->target->backend, o->threads)))
 			goto fail;
+		x->device = x->backend ? x->backend->device : NULL;
 	}
 	if ((x->main = gg_scope_new(x, m->main, NULL, seed)) && own_params(x))
 		return x;
@@ -667,14 +676,28 @@ static bool update_state(gg_exec *x)
 	return true;
 }
 
-bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out)
+static bool run_once(gg_exec *x, const gg_tensor *in, gg_tensor *out)
 {
 	if (!gg_scope_run(x->main, in, x->m->main->nout, out))
 		return false;
 	if (!x->m->main->nstate)
 		return true;
-	save_outputs(x, out);
-	return update_state(x);
+	if (out)
+		save_outputs(x, out);
+	return x->main->frame[0]->twin ? gg_twin_update(x) : update_state(x);
+}
+
+bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out)
+{
+	int64_t steps = x->o.sink > 0 ? x->o.sink : 1;
+	bool good = true;
+
+	for (int64_t i = 0; i < steps && good; i++) {
+		x->again = i > 0;
+		x->more = i + 1 < steps;
+		good = run_once(x, in, x->more ? NULL : out);
+	}
+	return good;
 }
 
 void gg_exec_start_at(gg_exec *x, uint64_t n) { x->main->runs = n; }
@@ -703,12 +726,14 @@ bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
 	}
 	if (bytes)
 		memcpy(base->data, t->data, bytes);
-	return true;
+	return i < 0 || !x->device || gg_param_to_device(x, base);
 }
 
 bool gg_exec_get_param(gg_exec *x, gg_value *param, gg_tensor *out)
 {
 	*out = x->main->base[gg_slot(x, param)];
+	if (x->device && out->data && !gg_param_to_host(x, out))
+		return false;
 	return out->dtype || gg_value_tensor(x->d, param, out);
 }
 
@@ -726,5 +751,5 @@ bool gg_exec_value(gg_exec *x, gg_value *v, gg_tensor *out)
 	if (!x->main->nframe)
 		return gg_error(x->d, GG_MALFORMED, "'%s' has no value before the first run", v->name);
 	*out = x->main->frame[0]->val[gg_slot(x, v)];
-	return true;
+	return !x->main->frame[0]->twin || gg_twin_fetch(x->main->frame[0], gg_slot(x, v));
 }

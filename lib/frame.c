@@ -318,11 +318,31 @@ static void fill_call(gg_todo *t, gg_value **in, gg_value **out)
 	               .seed = t->seed};
 }
 
+/* What the device cannot do after all runs on ref: bodies, and sizes that hang on data. */
+static bool leave_device(gg_todo *t)
+{
+	const gg_node *n = t->node[0];
+
+	for (int i = 0; i < t->nin + t->nout; i++) {
+		uint32_t s = i < t->nin ? t->in_slot[i] : t->out_slot[i - t->nin];
+		if (s != GG_ABSENT && t->scope->value[s]->layout != GG_PLAIN)
+			return gg_node_error(t->scope->x->d, GG_UNSUPPORTED, n,
+			                     "its size hangs on data, and '%s' is in layout %s",
+			                     t->scope->value[s]->name,
+			                     gg_layout_name((gg_layout)t->scope->value[s]->layout));
+	}
+	if (!n->op->eval)
+		return gg_node_error(t->scope->x->d, GG_UNSUPPORTED, n, "it has no reference kernel");
+	t->kernel = NULL;
+	return true;
+}
+
 static bool build_todo(gg_frame *f, gg_todo *t)
 {
 	gg_exec *x = f->scope->x;
 	size_t nin = 1, nout = 1;
 	gg_value **in, **out;
+	bool far = f->scope->outer != NULL; /* from where the device works */
 
 	for (int k = 0; k < t->nnode; k++) {
 		nin += (size_t)t->node[k]->nin;
@@ -341,6 +361,7 @@ static bool build_todo(gg_frame *f, gg_todo *t)
 			continue;
 		t->in[i] = f->val[s];
 		t->dynamic |= !(f->know[s] & GG_HAS_SHAPE);
+		far |= (f->know[s] & GG_DYNAMIC) != 0;
 	}
 	for (int i = 0; i < t->nout; i++) {
 		uint32_t s = t->out_slot[i] = gg_slot(x, out[i]);
@@ -349,6 +370,8 @@ static bool build_todo(gg_frame *f, gg_todo *t)
 		t->out[i] = f->val[s];
 		t->dynamic |= !(f->know[s] & GG_HAS_SHAPE) || (f->know[s] & GG_DYNAMIC);
 	}
+	if (x->device && t->kernel && (far || t->dynamic) && !leave_device(t))
+		return false;
 	if (t->kernel)
 		fill_call(t, in, out);
 	else
@@ -494,7 +517,7 @@ static bool build(gg_frame *f, const gg_tensor *in)
 		if (!build_todo(f, &f->todo[i]))
 			return false;
 	list_deaths(f);
-	return true;
+	return !s->x->device || s->outer || gg_twin_make(f);
 }
 
 gg_frame *gg_frame_new(gg_scope *s, const gg_tensor *in)
@@ -517,6 +540,7 @@ void gg_frame_free(gg_frame *f)
 {
 	if (!f)
 		return;
+	gg_twin_free(f);
 	for (size_t i = 0; i < f->ntodo; i++)
 		gg_todo_release(&f->todo[i]);
 	for (size_t i = 0; f->arena && i < f->scope->nval; i++) {

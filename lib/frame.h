@@ -70,6 +70,7 @@ struct gg_frame {
 	void **owned; /* contents computed from shapes */
 	size_t nowned, cap_owned;
 	gg_plan plan;
+	struct gg_twin *twin; /* the same frame in a device's memory; NULL: all is on the host */
 };
 
 struct gg_scope {
@@ -110,6 +111,12 @@ struct gg_exec {
 	void **old;   /* by output: a copy, where it is a parameter that changes */
 	void *stage;  /* of finals that are other parameters */
 	size_t stage_len;
+	const gg_device *device;
+	gg_map uploaded; /* by host address: constants and parameters in the device's memory */
+	void *device_stage;
+	size_t device_stage_len;
+	bool again; /* the inputs are those of the run before */
+	bool more;  /* another run follows at once: nothing is fetched */
 };
 
 gg_scope *gg_scope_new(gg_exec *x, gg_graph *g, gg_scope *outer, uint64_t seed);
@@ -128,6 +135,19 @@ void gg_todo_release(gg_todo *t);
 bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out);
 bool gg_run_body(gg_eval *e, int b, int nin, const gg_tensor *in, int nout, gg_tensor *out);
 void *gg_run_alloc(gg_eval *e, int i, size_t bytes);
+
+bool gg_run_todo(gg_todo *t); /* one call, on the host */
+bool gg_todo_finite(const gg_todo *t);
+
+/* device.c: frames whose kernels work in a device's memory. */
+bool gg_twin_make(gg_frame *f);
+void gg_twin_free(gg_frame *f);
+bool gg_twin_run(gg_frame *f, const gg_tensor *in, size_t nout);
+bool gg_twin_fetch(gg_frame *f, uint32_t slot);          /* its bytes into the host's place of the value */
+bool gg_twin_update(gg_exec *x);                         /* state, at the end of a run */
+bool gg_param_to_device(gg_exec *x, const gg_tensor *t); /* the host's copy has changed */
+bool gg_param_to_host(gg_exec *x, const gg_tensor *t);
+void gg_device_drop(gg_exec *x); /* what was uploaded; parameters come back first */
 
 static inline uint32_t gg_slot(const gg_exec *x, const gg_value *v) { return v ? x->slot[v->id] : GG_ABSENT; }
 

@@ -294,6 +294,13 @@ void *gg_map_gets(const gg_map *m, const char *key)
 
 void gg_map_puts(gg_map *m, const char *key, void *val) { put(m, gg_hash(key, strlen(key), 0), key, val); }
 
+void gg_map_each(const gg_map *m, void (*f)(void *val))
+{
+	for (size_t i = 0; i < m->cap; i++)
+		if (m->slot[i].str)
+			f(m->slot[i].val);
+}
+
 void gg_map_fini(gg_map *m)
 {
 	free(m->slot);

@@ -58,6 +58,7 @@ void *gg_map_get(const gg_map *m, uint64_t key);     /* NULL when absent */
 void gg_map_put(gg_map *m, uint64_t key, void *val); /* replaces */
 void *gg_map_gets(const gg_map *m, const char *key);
 void gg_map_puts(gg_map *m, const char *key, void *val); /* key must outlive the map */
+void gg_map_each(const gg_map *m, void (*f)(void *val)); /* in no order */
 void gg_map_fini(gg_map *m);
 uint64_t gg_hash(const void *p, size_t n, uint64_t seed);
 

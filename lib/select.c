@@ -53,9 +53,19 @@ static bool agrees(const gg_node *n, int i)
 
 /* ---- layouts -------------------------------------------------------------------------------- */
 
+/* On cuda the tensor cores take channels-last, and plain f32 convolutions do not use them. */
+static bool starts_nhwc(const gg_node *n, const gg_row *r)
+{
+	gg_dtypes half = GG_DT(GG_F16) | GG_DT(GG_BF16);
+	if (!strcmp(r->kernel, "cpu_conv") || !strcmp(r->kernel, "cpu_deconv") ||
+	    !strcmp(r->kernel, "cuda_conv_tf32"))
+		return true;
+	return !strcmp(r->kernel, "cuda_conv") && half & GG_DT(n->out[0]->dtype);
+}
+
 static bool makes_nhwc(const gg_node *n, const gg_row *r)
 {
-	if (!strcmp(r->kernel, "cpu_conv") || !strcmp(r->kernel, "cpu_deconv"))
+	if (starts_nhwc(n, r))
 		return true;
 	for (int i = 0; i < gg_nargs(n); i++) {
 		const gg_value *v = n->in[i].value;
@@ -114,7 +124,10 @@ typedef struct selection {
 	choice **list;
 	size_t nlist, cap_list;
 	gg_buf saved;
-	bool nhwc, keep;
+	bool nhwc, keep, tf32;
+	gg_buf host; /* ops that a device leaves to the host */
+	int nhost;
+	gg_map hosted;
 } selection;
 
 static bool load_line(selection *s, char *line, int number)
@@ -253,6 +266,38 @@ static void explain(const selection *s, const gg_node *n, const gg_row *r, const
 		        v && v->layout ? gg_layout_name(v->layout) : "");
 }
 
+/* The row of the same op that may round products to tf32. */
+static const gg_row *faster(const selection *s, const gg_node *n, const gg_row *r)
+{
+	const char *why;
+	for (int i = 0; s->tf32 && i < s->t->nrows; i++) {
+		const gg_row *f = &s->t->rows[i];
+		size_t len = strlen(r->kernel);
+		if (!strcmp(f->op, n->op->name) && !strncmp(f->kernel, r->kernel, len) &&
+		    !strcmp(f->kernel + len, "_tf32") && gg_row_takes(f, n, &why))
+			return f;
+	}
+	return r;
+}
+
+/* Nodes that a run computes from shapes alone, or that only name a value anew. */
+static bool is_light(const gg_node *n)
+{
+	return n->op->flags & GG_VIEW || !strcmp(n->op->name, "Shape") || !strcmp(n->op->name, "Size") ||
+	       (gg_out(n, 0) && n->out[0]->content);
+}
+
+static void note_host(selection *s, const gg_node *n)
+{
+	if (is_light(n))
+		return;
+	s->nhost++;
+	if (gg_map_gets(&s->hosted, n->op->name))
+		return;
+	gg_map_puts(&s->hosted, n->op->name, s);
+	gg_buf_printf(&s->host, "%s%s", s->host.len ? ", " : "", n->op->name);
+}
+
 static bool select_node(selection *s, gg_node *n)
 {
 	const char *why = "";
@@ -263,12 +308,17 @@ static bool select_node(selection *s, gg_node *n)
 			return false;
 	} else {
 		r = gg_target_why(s->t, n, &why);
+		if (r && s->t->device && n->graph->owner && n->op->eval)
+			r = row_named(s, n, "ref", &why);
 		if (!r)
 			return no_kernel(s, n, 0, why);
+		r = faster(s, n, r);
 		if (!s->keep)
 			choose_layouts(n, r, s->nhwc);
 	}
 	n->kernel = gg_intern(r->kernel);
+	if (s->t->device && is_ref(r))
+		note_host(s, n);
 	if (s->o->explain)
 		explain(s, n, r, why);
 	if (s->o->save_choices)
@@ -289,7 +339,7 @@ static bool expand_unsupported(selection *s, gg_graph *g)
 			if (!expand_unsupported(s, body))
 				return false;
 		if (!n->op->expand || n->op->aliases || !gg_in(n, 0) || n->nafter || n->nfollow ||
-		    gg_in(n, 0)->dtype != GG_F32)
+		    (s->t->device ? gg_dtype_class(gg_in(n, 0)->dtype) != 'F' : gg_in(n, 0)->dtype != GG_F32))
 			continue;
 		const gg_row *r = gg_target_row(s->t, n);
 		gg_node *prev = n->prev;
@@ -327,9 +377,11 @@ static bool check_options(selection *s)
 		return gg_error(s->d, GG_USAGE, "precision '%s': expected strict, tf32, f16 or bf16", p);
 	if (k == 4)
 		return gg_error(s->d, GG_USAGE, "layout '%s': expected keep, auto, nchw or nhwc", l);
-	if (i)
-		return gg_error(s->d, GG_UNSUPPORTED, "target '%s' has no precision '%s'; there are: strict",
-		                s->t->name, p);
+	if (i > 1 || (i && !s->t->device))
+		return gg_error(s->d, GG_UNSUPPORTED,
+		                "target '%s' has no precision '%s'; there are: strict%s", s->t->name, p,
+		                s->t->device ? ", tf32" : "");
+	s->tf32 = i == 1;
 	if (k == 3 && !s->t->nrows)
 		return gg_error(s->d, GG_UNSUPPORTED, "target '%s' has no layout 'nhwc'; there are: nchw",
 		                s->t->name);
@@ -353,12 +405,17 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 	selection s = {.d = d, .o = o, .t = find_target(d, o->target ? o->target : "cpu")};
 	bool ok = s.t && check_options(&s) && load_choices(&s) && expand_unsupported(&s, m->main) &&
 	          select_graph(&s, m->main, false) && finish(&s);
+	if (ok && s.nhost)
+		gg_note(d, "%d node%s on the host, as target '%s' has no kernels for %s", s.nhost,
+		        s.nhost == 1 ? " runs" : "s run", s.t->name, s.host.p);
 	if (ok) {
 		m->target = gg_intern(o->target ? o->target : "cpu");
 		m->stage = "select";
 		gg_drop_plan(m);
 	}
 	gg_map_fini(&s.choices);
+	gg_map_fini(&s.hosted);
+	gg_buf_fini(&s.host);
 	gg_buf_fini(&s.saved);
 	gg_arena_fini(&s.a);
 	return ok;

@@ -25,7 +25,10 @@ typedef struct gg_target {
 	const gg_row *rows;
 	int nrows;
 	bool ref_fallback; /* nodes without a row run on ref */
+	bool device;       /* kernels work in a memory of their own: bodies run on ref, on the host */
 } gg_target;
+
+extern const gg_target gg_target_cuda;
 
 const gg_target *gg_target_find(const char *name); /* "cuda:sm_90": up to the colon. NULL: unknown */
 const gg_target *const *gg_target_list(int *n);

@@ -102,7 +102,7 @@ static const gg_row ref_row = {"ref", "", GG_ANY, 0, P, "", 0};
 
 static const gg_target ref = {"ref", 0, 0, 0, true};
 static const gg_target cpu = {"cpu", "cpu", cpu_rows, sizeof cpu_rows / sizeof *cpu_rows, true};
-static const gg_target *const targets[] = {&ref, &cpu};
+static const gg_target *const targets[] = {&ref, &cpu, &gg_target_cuda};
 
 const gg_target *const *gg_target_list(int *n)
 {
@@ -123,7 +123,10 @@ const gg_target *gg_target_find(const char *name)
 static void rows_of(const gg_target *t, const gg_op *op, int *from, int *to)
 {
 	static gg_map first[sizeof targets / sizeof *targets];
-	gg_map *map = &first[t == &cpu];
+	size_t at = 0;
+	while (targets[at] != t)
+		at++;
+	gg_map *map = &first[at];
 	bool empty = !map->n;
 	for (int i = t->nrows; empty && i-- > 0;)
 		gg_map_puts(map, t->rows[i].op, (void *)&t->rows[i]);
@@ -209,11 +212,21 @@ static bool reads_run(const gg_node *n, gg_node *const *run, int len)
 	return false;
 }
 
+static bool is_product(const char *kernel)
+{
+	static const char *const names[] = {"cpu_conv",       "cpu_matmul",  "cuda_conv",
+	                                    "cuda_conv_tf32", "cuda_matmul", "cuda_matmul_tf32"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(names[i], kernel))
+			return true;
+	return false;
+}
+
 int gg_target_cover(const gg_target *t, const gg_node *n)
 {
 	gg_node *run[MAX_COVER] = {(gg_node *)n};
 	const gg_row *head = gg_target_chosen(t, n);
-	bool product = head && (!strcmp(head->kernel, "cpu_conv") || !strcmp(head->kernel, "cpu_matmul"));
+	bool product = head && is_product(head->kernel);
 	if (!head || n->nout != 1 || n->ncap || (!product && !runs_pointwise(t, n)))
 		return 1;
 	const gg_value *v = n->out[0];

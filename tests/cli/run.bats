@@ -225,7 +225,7 @@ refused() {
 @test "options that have no effect alone are usage errors" {
 	refused 2 "gg-run: --batch and --shuffle go with --data (see gg-run --help)" gg-run --batch=2 m.gg
 	refused 2 "gg-run: --json is of times or values: it goes with --repeat, --duration or --print (see gg-run --help)" gg-run --json m.gg
-	refused 2 "gg-run: --target takes ref or cpu, not 'cuda' (see gg-run --help)" gg-run --target=cuda m.gg
+	refused 2 "gg-run: --target takes ref, cpu or cuda, not 'tpu' (see gg-run --help)" gg-run --target=tpu m.gg
 }
 
 @test "--repeat puts the state back, --json is one object" {

@@ -105,9 +105,9 @@ setup() {
 }
 
 @test "targets, precisions and layouts that there are not" {
-	run gg-select --target=cuda m.gg
+	run gg-select --target=tpu m.gg
 	[ "$status" -eq 4 ]
-	[ "$output" = "gg-select: m.gg: target 'cuda' is not built in; there are: ref, cpu" ]
+	[ "$output" = "gg-select: m.gg: target 'tpu' is not built in; there are: ref, cpu, cuda" ]
 	run gg-select --precision=bf16 m.gg
 	[ "$status" -eq 4 ]
 	run gg-select --target=ref --layout=nhwc m.gg

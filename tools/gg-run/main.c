@@ -53,7 +53,7 @@ enum {
 };
 
 static const gg_option options[] = {
-    {TARGET, "target", 0, "NAME", "where it runs: ref, cpu (default)"},
+    {TARGET, "target", 0, "NAME", "where it runs: ref, cpu (default), cuda"},
     {INPUT, "input", 0, "NAME=FILE", "the value of an input or initialiser (.npy or .pb)"},
     {INPUTS, "inputs", 0, "DIR", "inputs from DIR/input_K.npy or .pb"},
     {OUTPUT, "output", 0, "NAME=FILE", "write an output, or any value, as .npy"},
@@ -156,7 +156,7 @@ static void add(pairs *l, pair p)
 static const char *take_target(gg_tool *t)
 {
 	if (!gg_target_find(t->value))
-		gg_usage(t, "--target takes ref or cpu, not '%s'", t->value);
+		gg_usage(t, "--target takes ref, cpu or cuda, not '%s'", t->value);
 	return t->value;
 }
 

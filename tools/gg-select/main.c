@@ -4,7 +4,7 @@
 enum { TARGET = 1, PRECISION, LAYOUT, EXPLAIN, SAVE, LOAD };
 
 static const gg_option options[] = {
-    {TARGET, "target", 't', "NAME", "ref or cpu (default cpu)"},
+    {TARGET, "target", 't', "NAME", "ref, cpu (default), cuda"},
     {PRECISION, "precision", 0, "NAME", "strict (default); tf32, f16, bf16 where the target has them"},
     {LAYOUT, "layout", 0, "NAME", "keep (default), auto, nchw or nhwc"},
     {EXPLAIN, "explain", 0, 0, "a line a node on stderr: node, op, kernel or why there is none"},
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 	        "  gg-parse m.onnx | gg-opt | gg-select --target=cpu --layout=auto | gg-build | gg-run\n"
 	        "  gg-parse m.onnx | gg-select --explain >/dev/null\n"
 	        "  gg-select --save-choices=a.txt m.gg >/dev/null\n",
-	    .built_with = "targets ref, cpu",
+	    .built_with = "targets ref, cpu, cuda",
 	};
 	gg_select_options o = {.target = "cpu", .precision = "strict", .layout = "keep"};
 	gg_args_start(&t, argc, argv);

@@ -1,0 +1,103 @@
+/* The cuda target: its rows, and the conditions under which its kernels take a node. */
+#include "../target.h"
+#include <string.h>
+
+#define F32 GG_DT(GG_F32)
+#define FLOATS GG_FLOATS
+#define NUMBERS (GG_NUMBERS | GG_DT(GG_BOOL))
+#define MOVABLE (GG_ANY & ~GG_DT(GG_STRING))
+#define P (1u << GG_PLAIN)
+#define PN (1u << GG_PLAIN | 1u << GG_NHWC)
+#define MIX (PN | GG_MIXED)
+
+static bool no(const char **why, const char *what)
+{
+	*why = what;
+	return false;
+}
+
+static int rank_of(const gg_node *n) { return n->in[0].value->shape.rank; }
+
+static bool has_rank(const gg_node *n, const char **why, int min, int max)
+{
+	int rank = rank_of(n);
+	if (rank < 0)
+		return no(why, "input 0: rank not known");
+	return (rank >= min && rank <= max) || no(why, "input 0: rank");
+}
+
+static bool ok_rank1(const gg_node *n, const char **why) { return has_rank(n, why, 1, GG_MAX_RANK); }
+static bool ok_rank2(const gg_node *n, const char **why) { return has_rank(n, why, 2, GG_MAX_RANK); }
+static bool ok_spatial(const gg_node *n, const char **why) { return has_rank(n, why, 3, GG_MAX_RANK); }
+static bool ok_conv(const gg_node *n, const char **why) { return has_rank(n, why, 3, 5); }
+
+static bool ok_pool(const gg_node *n, const char **why)
+{
+	return has_rank(n, why, 3, 5) && (!gg_out(n, 1) || no(why, "output 1: indices"));
+}
+
+static bool ok_batchnorm(const gg_node *n, const char **why)
+{
+	if (gg_op_attr(n->op, "training_mode") && gg_get_int(n, "training_mode"))
+		return no(why, "training_mode");
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i])
+			return no(why, "output 1");
+	return has_rank(n, why, 2, GG_MAX_RANK);
+}
+
+/* Scale and bias have the shape of the axes normalised over. */
+static bool ok_norm(const gg_node *n, const char **why)
+{
+	const gg_shape *x = &n->in[0].value->shape;
+	if (!has_rank(n, why, 1, GG_MAX_RANK))
+		return false;
+	if (gg_out(n, 1) || gg_out(n, 2))
+		return no(why, "output 1");
+	int64_t axis = gg_get_int(n, "axis");
+	int from = (int)(axis < 0 ? axis + x->rank : axis);
+	for (int i = 1; i < gg_nargs(n); i++) {
+		const gg_value *v = gg_in(n, i);
+		if (!v)
+			continue;
+		if (v->shape.rank != x->rank - from)
+			return no(why, "shape of scale or bias");
+		for (int k = 0; k < v->shape.rank; k++)
+			if (v->shape.dim[k] != x->dim[from + k])
+				return no(why, "shape of scale or bias");
+	}
+	return true;
+}
+
+static bool is_fixed(const gg_value *v) { return !v || gg_is_const(v) || v->kind == GG_PARAM || v->content; }
+
+static bool ok_reduce(const gg_node *n, const char **why)
+{
+	return is_fixed(gg_in(n, 1)) || no(why, "input 1: axes are not constant");
+}
+
+static bool ok_fixed(const gg_node *n, const char **why)
+{
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (!is_fixed(gg_in(n, i)))
+			return no(why, "bounds are not constant");
+	return true;
+}
+
+static bool ok_pad(const gg_node *n, const char **why)
+{
+	if (gg_get_string(n, "mode")[0] != 'c')
+		return no(why, "mode");
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (!is_fixed(gg_in(n, i)))
+			return no(why, "pads are not constant");
+	return true;
+}
+
+#define ROW(kernel, op, types, slot, layouts, need, ok) {#kernel, #op, types, slot, layouts, need, ok},
+static const gg_row rows[] = {
+#include "cuda.inc"
+};
+#undef ROW
+
+const gg_target gg_target_cuda = {"cuda", "cuda", rows, sizeof rows / sizeof *rows, true, true};
