@@ -12,6 +12,7 @@
 enum { WINDOW = 1 << 14, LIVES = 10000, CONSTS = 64 };
 
 typedef struct kept_const {
+	const int64_t *list; /* a list of the rule, or NULL: a scalar */
 	double x;
 	gg_dtype t;
 	gg_value *v;
@@ -268,7 +269,7 @@ static gg_value *constant(engine *e, double x, gg_dtype t)
 	double raw[2] = {0};
 	gg_tensor one = {t, {.rank = 0}, raw};
 	for (int i = 0; i < e->nconst; i++)
-		if (e->consts[i].t == t && !memcmp(&e->consts[i].x, &x, sizeof x))
+		if (!e->consts[i].list && e->consts[i].t == t && !memcmp(&e->consts[i].x, &x, sizeof x))
 			return e->consts[i].v;
 	if (strchr("IU", gg_dtype_class(t)))
 		gg_set_i64(&one, 0, (int64_t)x);
@@ -276,7 +277,19 @@ static gg_value *constant(engine *e, double x, gg_dtype t)
 		gg_set_f64(&one, 0, x);
 	gg_value *v = gg_add_tensor(e->g, "const", &one);
 	if (e->nconst < CONSTS)
-		e->consts[e->nconst++] = (kept_const){x, t, v};
+		e->consts[e->nconst++] = (kept_const){0, x, t, v};
+	return v;
+}
+
+static gg_value *constant_list(engine *e, const gg_attr *a)
+{
+	gg_tensor t = {GG_I64, gg_shape_of(1, (gg_dim[]){a->n}), (void *)a->ints};
+	for (int i = 0; i < e->nconst; i++)
+		if (e->consts[i].list == a->ints)
+			return e->consts[i].v;
+	gg_value *v = gg_add_tensor(e->g, "const", &t);
+	if (e->nconst < CONSTS)
+		e->consts[e->nconst++] = (kept_const){a->ints, 0, GG_I64, v};
 	return v;
 }
 
@@ -313,6 +326,8 @@ static int inputs(engine *e, match *m, const pat *p, gg_value **in, int most)
 	for (int i = 0; i < p->narg; i++)
 		if (p->arg[i]->kind == PAT_NUMBER)
 			in[i] = constant(e, p->arg[i]->number, number_dtype(m, p, i, n, in));
+		else if (p->arg[i]->kind == PAT_LIST)
+			in[i] = constant_list(e, &p->arg[i]->list);
 	while (n && !in[n - 1] && n > p->op->min_in)
 		n--;
 	return n;
@@ -370,6 +385,29 @@ static const char *number_attr(const match *m, gg_node *n, const pat_attr *a)
 	return 0;
 }
 
+static const char *list_attr(const match *m, gg_node *n, const pat_attr *a)
+{
+	float floats[RULE_ARGS];
+	int64_t ints[RULE_ARGS];
+	gg_attr_type type = gg_op_attr(n->op, a->name)->type;
+	bool f64 = n->nin && n->in[0].value && n->in[0].value->dtype == GG_F64;
+	for (int i = 0; i < a->nlist; i++) {
+		rule_result r = rule_eval(m, a->list[i]);
+		bool whole = r.x >= -0x1p53 && r.x <= 0x1p53 && r.x == (double)(int64_t)r.x;
+		if (!r.known || r.s || (type == GG_ATTR_INTS && !whole))
+			return rule_say("the value of attribute '%s' is not known", a->name);
+		if (type == GG_ATTR_FLOATS && f64 && (double)(float)r.x != r.x)
+			return rule_say("attribute '%s' would be rounded to f32", a->name);
+		floats[i] = (float)r.x;
+		ints[i] = type == GG_ATTR_INTS ? (int64_t)r.x : 0;
+	}
+	gg_attr list = {.name = a->name, .type = type, .n = a->nlist, .floats = floats};
+	if (type == GG_ATTR_INTS)
+		list.ints = ints;
+	gg_set_attr(n, &list);
+	return 0;
+}
+
 static const char *set_attrs(const match *m, gg_node *n, const pat *p)
 {
 	const char *why = 0;
@@ -382,6 +420,8 @@ static const char *set_attrs(const match *m, gg_node *n, const pat *p)
 			why = copy_attr(m, n, a, m->attr[a->slot]);
 		else if (a->kind == ATTR_EXPR)
 			why = number_attr(m, n, a);
+		else if (a->kind == ATTR_LIST)
+			why = list_attr(m, n, a);
 		else if (!a->from)
 			why = copy_all(m, n, a);
 		else

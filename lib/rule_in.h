@@ -13,20 +13,31 @@
 
 enum { RULE_VARS = 32, RULE_NODES = 32, RULE_ATTRS = 16, RULE_ARGS = 16, RULE_ROOTS = 8, RULE_MAPS = 16 };
 
-typedef enum pat_kind { PAT_ANY, PAT_NONE, PAT_VAR, PAT_TAIL, PAT_NUMBER, PAT_NODE, PAT_REF } pat_kind;
+typedef enum pat_kind {
+	PAT_ANY,
+	PAT_NONE,
+	PAT_VAR,
+	PAT_TAIL,
+	PAT_NUMBER,
+	PAT_LIST,
+	PAT_NODE,
+	PAT_REF
+} pat_kind;
 
 typedef enum attr_kind {
 	ATTR_TEST, /* left: equals `value`; right: is set to it */
 	ATTR_BIND, /* left: bound to `slot`; right: what is bound there */
 	ATTR_COPY, /* right: node[slot]'s attribute `from`; all of them where it is NULL */
-	ATTR_EXPR  /* right: a number */
+	ATTR_EXPR, /* right: a number or text */
+	ATTR_LIST  /* right: numbers */
 } attr_kind;
 typedef struct pat_attr {
 	const char *name, *from; /* interned */
 	attr_kind kind;
 	int slot;
 	gg_attr value;
-	const struct rule_expr *expr;
+	const struct rule_expr *expr, **list;
+	int nlist;
 } pat_attr;
 
 typedef struct pat {
@@ -37,6 +48,7 @@ typedef struct pat {
 	int slot;   /* of the variable or the node */
 	int out;    /* which output of the node */
 	double number;
+	gg_attr list;
 	const gg_op *op;
 	struct pat **arg;
 	int narg, nattr;

@@ -232,6 +232,7 @@ static bool solve(matcher *k, const goal *g, int root)
 		return match_node(k, node, v->producer, g->next, root);
 	}
 	case PAT_TAIL:
+	case PAT_LIST:
 		break;
 	}
 	return false;

@@ -235,6 +235,25 @@ static const char *literal(parser *s)
 	return gg_strndup(s->a, start, (size_t)(end - start));
 }
 
+/* [expression, ...] */
+static bool number_list(parser *s, pat_attr *a)
+{
+	const rule_expr *list[RULE_ARGS];
+	a->kind = ATTR_LIST;
+	while (!take(s, "]")) {
+		if (a->nlist && !need(s, ","))
+			return false;
+		if (a->nlist == RULE_ARGS)
+			return fail(s, s->p, "at most %d numbers", RULE_ARGS);
+		if (!(list[a->nlist++] = expression(s, 3)))
+			return false;
+	}
+	a->list = gg_alloc_n(s->a, (size_t)a->nlist + 1, sizeof *list);
+	for (int i = 0; i < a->nlist; i++)
+		a->list[i] = list[i];
+	return true;
+}
+
 static bool attr_value(parser *s, const gg_op *op, pat_attr *a)
 {
 	skip(s);
@@ -249,6 +268,8 @@ static bool attr_value(parser *s, const gg_op *op, pat_attr *a)
 		say_attr(s->r->node[node], s->a, a->from);
 		return true;
 	}
+	if (s->right && (type == GG_ATTR_INTS || type == GG_ATTR_FLOATS) && take(s, "["))
+		return number_list(s, a);
 	if (s->right && at_sign(s, "(")) {
 		a->kind = ATTR_EXPR;
 		return (a->expr = expression(s, 0)) != 0;
@@ -473,6 +494,18 @@ static pat *argument(parser *s)
 		if (s->p == at)
 			fail(s, at, "expected a number");
 		return s->p == at ? 0 : p;
+	}
+	if (*at == '[' && s->right) {
+		pat *p = new_pat(s, PAT_LIST);
+		gg_diag silent = {.silent = true};
+		size_t n = strcspn(at, "]\n");
+		if (at[n] == ']' &&
+		    gg_parse_attr(&silent, s->a, gg_strndup(s->a, at, n + 1), GG_ATTR_INTS, &p->list)) {
+			s->p = at + n + 1;
+			return p;
+		}
+		fail(s, at, "expected integers: [0, 1]");
+		return 0;
 	}
 	const char *w = name(s, "an op, a name, a number, '_' or 'none'");
 	if (!w)
@@ -783,7 +816,8 @@ static bool right_side(parser *s)
 		pat *p = argument(s);
 		if (!p)
 			return false;
-		if (p->kind == PAT_NUMBER || p->kind == PAT_TAIL || p->kind == PAT_NONE)
+		if (p->kind == PAT_NUMBER || p->kind == PAT_LIST || p->kind == PAT_TAIL ||
+		    p->kind == PAT_NONE)
 			return fail(s, at, "a rule results in a node or a name");
 		if (first && p->kind != PAT_NODE)
 			return fail(s, at, "expected a node");

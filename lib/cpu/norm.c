@@ -135,6 +135,7 @@ static bool run_layernorm(gg_call *c)
 	int64_t len = 1, total = gg_count(&c->in[0]);
 	for (int i = axis; i < s->rank; i++)
 		len *= s->dim[i];
+	bool rms = !strcmp(n->op->name, "RMSNormalization"); /* about 0, not about the mean */
 	if (!total)
 		return true;
 	/* scale and bias that repeat, or broaden the result, are for ref */
@@ -148,7 +149,7 @@ static bool run_layernorm(gg_call *c)
 #pragma omp parallel for num_threads(cpu_threads) if (total > 16384)
 	for (int64_t r = 0; r < rows; r++) {
 		const float *p = x + r * len;
-		float mean = vec->sum(len, p) / (float)len;
+		float mean = rms ? 0 : vec->sum(len, p) / (float)len;
 		float inv = 1 / sqrtf(vec->sum_square(len, p, mean) / (float)len + eps);
 		vec->norm(len, out + r * len, p, mean, inv, scale, bias);
 	}

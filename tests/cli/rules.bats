@@ -1,0 +1,110 @@
+#!/usr/bin/env bats
+# Rules: given on the command line and in files, and the passes that are rules, compared with what they replace.
+
+setup() { cd "$BATS_TEST_TMPDIR"; }
+
+golden="$BATS_TEST_DIRNAME/../golden/gg-opt"
+
+@test "each fusion of the inference pipeline gives what its formula gave, on ref and cpu" {
+	n=0
+	for f in "$golden"/{gelu,silu,hard_swish,layer_norm,rms_norm,matmul_bias,conv_bias_act}*.gg; do
+		grep -q '^# want' "$f" || continue
+		awk '/^# want/ { exit } !/^# run: /' "$f" >g.gg
+		pass=$(sed -n 's/^# run: .*--pass=\([a-z_,]*\).*/\1/p' "$f")
+		rm -rf want && gg-run -q --target=ref --fill=normal --outputs want g.gg
+		gg-opt --pass="$pass" --check=all g.gg >fused.gg
+		expect=() i=0
+		for o in $(sed -n 's/^output %//p' g.gg); do
+			expect+=(--expect "$o=want/output_$i.npy")
+			i=$((i + 1))
+		done
+		for target in ref cpu; do
+			gg-run -q --target=$target --fill=normal --rtol=1e-4 "${expect[@]}" fused.gg
+		done
+		n=$((n + 1))
+	done
+	[ $n -ge 20 ]
+}
+
+@test "rules of a file run in the order given among passes, and are counted one by one" {
+	cat >my.rules <<-'EOT'
+	# two rules, comments and a title
+	twice: Neg(Neg(x)) => Identity(x)   # -(-x)
+	Relu(Relu(x))
+	  => Relu(x)
+	  where rank(x) == 1
+	EOT
+	cat >g.gg <<-'EOT'
+	graph "g"
+	input %x : f32[2]
+	%a = Neg(%x)
+	%b = Neg(%a)
+	%c = Relu(%b)
+	%d = Relu(%c)
+	output %d
+	EOT
+	run bash -c "gg-opt --rules=my.rules --pass=identity --stats g.gg | gg-dump | grep '^%'"
+	[[ "$output" == *"rules              tried 2, applied 2, refused 0"* ]]
+	[[ "$output" == *"  twice            tried 1, applied 1, refused 0"* ]]
+	[[ "$output" == *"%d = Relu(%x)"* ]]
+	run bash -c "gg-opt --pass=identity --rules=my.rules g.gg | gg-dump | grep -c '^%'"
+	[ "$output" = 2 ]
+	run bash -c "gg-opt --limit=1 --rules=my.rules g.gg | gg-dump | grep -c '^%'"
+	[ "$output" = 3 ]
+}
+
+says() { # RULE TEXT...
+	run gg-opt --rewrite="$1" /dev/null
+	[ "$status" = 2 ]
+	shift
+	for t; do [[ "$output" == *"$t"* ]]; done
+}
+
+@test "an ill-formed rule is told with its place and what would be right" {
+	says 'Relu(x' "--rewrite:1:7: expected ',', found the end"
+	says 'Relu(x) -> x' "expected '=>', found '-'"
+	says 'Relu(x) => Relo(x)' "1:12: no op is named 'Relo'; did you mean 'Relu'?" '           ^'
+	says 'Relu(x, y) => x' 'Relu takes 1 input, not 2'
+	says 'Softmax(x){axes=1} => x' "Softmax has no attribute 'axes'; it has axis"
+	says 'Softmax(x){axis="a"} => x' "'\"a\"' is no value of attribute 'axis' of Softmax"
+	says 'Relu(x) => Relu(y)' "'y' is not bound on the left side"
+	says 'Relu(x):1 => x' 'Relu has 1 output'
+	says 'Relu(x) as r => Neg(x) as r' "'r' is named already"
+	says 'Relu(x) => x where rnk(x) == 1' "no predicate is named 'rnk'"
+	says 'Relu(x) => x where scaler(x)' "did you mean 'scalar'?"
+	says 'Relu(x) as r; Neg(y) as n => Abs(x) as a; r => a, n => a' 'it shares no value with the roots before it'
+	says 'Relu(x) as r; Neg(x) as n => Abs(x)' 'which output becomes which must be said'
+	says '' 'expected a rule'
+	printf 'Neg(Neg(x)) => x\nRelu(x)\n  => Bogus(x)\n' >bad.rules
+	run gg-opt --rules=bad.rules /dev/null
+	[ "$status" = 2 ]
+	[[ "$output" == *"bad.rules:3:6: no op is named 'Bogus'"* ]]
+	run gg-opt --rules=absent.rules /dev/null
+	[ "$status" = 5 ]
+	[[ "$output" == *"cannot open 'absent.rules'"* ]]
+}
+
+@test "a commutative tower takes no exponential time" {
+	p=x q='%x'
+	printf 'graph "g"\ninput %%x : f32[2]\n' >g.gg
+	for i in $(seq 15); do
+		p="Add($p, Abs(y$i))"
+		printf '%%a%d = Abs(%%x)\n%%b%d = Add(%%a%d, %s)\n' $i $i $i "$q" >>g.gg
+		q="%b$i"
+	done
+	printf 'output %%b15\n' >>g.gg
+	timeout 10 gg-opt --rewrite="$p => Neg(x) where rank(x) == 3" --stats g.gg >/dev/null
+}
+
+@test "--explain prints pattern, replacement and guards" {
+	run gg-opt --explain=matmul_bias
+	[[ "$output" == *"pattern      Add(MatMul(a, b), c)"* ]]
+	[[ "$output" == *"replacement  MatMulBias(a, b, c)"* ]]
+	[[ "$output" == *"where        rank(c) <= 1"* ]]
+}
+
+@test "an unknown pass: the nearest is named" {
+	run gg-opt --pass=bn_rlu /dev/null
+	[ "$status" = 2 ]
+	[[ "$output" == *"did you mean 'bn_relu'?"* ]]
+}
