@@ -16,7 +16,8 @@ const gg_pass gg_pass_gelu = {
     .explain = "x / 2 * (1 + erf(x / sqrt(2))) = Gelu(x)\n"
                "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) = Gelu(x){approximate=\"tanh\"}\n"
                "x * sigmoid(1.702 * x) = QuickGelu(x)\n"
-               "in every order of factors, with the root as divisor or factor and the cube as Pow or as "
+               "(not of f64, as alpha is an f32) in every order of factors, with the root as divisor or "
+               "factor and the cube as Pow or as "
                "products.",
     .pipeline = "inference:30",
     .exact = false,
@@ -29,6 +30,6 @@ const gg_pass gg_pass_gelu = {
         TANH("Mul(Mul(x, " OUTER "), Add(Mul(Mul(x, " INNER "), x), 1))")
         TANH("Mul(Mul(x, " OUTER "), Add(Mul(Mul(x, x), " INNER "), 1))")
         TANH("Mul(x, Mul(Add(Mul(Mul(x, x), " INNER "), 1), " OUTER "))")
-        "gelu_quick: Mul(x, Sigmoid(Mul(x, 1.702))) => QuickGelu(x){alpha=1.702}",
+        "gelu_quick: Mul(x, Sigmoid(Mul(x, 1.702))) => QuickGelu(x){alpha=1.702} where dtype(x) != f64",
     /* clang-format on */
 };
