@@ -262,3 +262,39 @@ bool gg_world_run(int size, bool (*f)(gg_comm *c, void *arg), void *arg)
 	free(w);
 	return good;
 }
+
+bool gg_has_collective(const gg_graph *g)
+{
+	gg_graph *b;
+
+	for (const gg_node *n = g->first; n; n = n->next) {
+		if (gg_is_collective(n))
+			return true;
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			if (gg_has_collective(b))
+				return true;
+	}
+	return false;
+}
+
+static void set_sizes(gg_graph *g, int64_t world)
+{
+	gg_graph *b;
+
+	for (gg_node *n = g->first; n; n = n->next) {
+		if (gg_is_collective(n) && !strcmp(gg_get_string(n, "group"), "world") &&
+		    !gg_get_int(n, "rank_size"))
+			gg_set_attr_int(n, "rank_size", world);
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			set_sizes(b, world);
+	}
+}
+
+bool gg_bind_world(gg_diag *d, gg_model *m, int rank, int world)
+{
+	gg_binding b[] = {{gg_intern("rank"), rank}, {gg_intern("world"), world}};
+
+	set_sizes(m->main, world);
+	gg_bind(m, b, 2);
+	return gg_infer_graph(d, m->main);
+}

@@ -23,6 +23,9 @@ int gg_group_members(gg_diag *d, const gg_node *n, int world, int rank, int *mem
 /* As far as attributes tell; 0: not known. */
 int64_t gg_group_size(const gg_node *n);
 bool gg_is_collective(const gg_node *n);
+bool gg_has_collective(const gg_graph *g); /* bodies included */
+/* Gives the symbols `rank` and `world` and the group of all ranks their numbers. */
+bool gg_bind_world(gg_diag *d, gg_model *m, int rank, int world);
 
 /* What a collective does: from the inputs of all members, in the order of the group, their outputs. */
 typedef bool gg_collective(int n, gg_eval *const *member);

@@ -58,5 +58,8 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o);
 bool gg_select_open(gg_diag *d, gg_model *m);
 /* Adds a Transpose/Reorder node wherever a kernel needs another layout than its value has. */
 bool gg_insert_formats(gg_diag *d, gg_model *m);
+/* Takes back what gg-select, insert_format and gg-build said: kernels, layouts, Reorder nodes, the plan.
+ * What is left computes the same and runs on ref. */
+void gg_forget_choices(gg_model *m);
 
 #endif

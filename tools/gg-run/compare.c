@@ -1,6 +1,7 @@
 /* Is it the same? Floats within a tolerance, all else exactly; NaN equals NaN in its place. */
 #include "run.h"
 
+#include "../../lib/compare.h"
 #include <math.h>
 #include <string.h>
 
@@ -11,25 +12,6 @@ typedef struct tally {
 	double need_r, need_a; /* the smallest that would pass, the other left as it is */
 	double largest;        /* difference */
 } tally;
-
-static void defaults(gg_dtype t, double *rtol, double *atol)
-{
-	static const struct {
-		gg_dtype t;
-		double rtol, atol;
-	} row[] = {
-	    {GG_F64, 1e-10, 1e-12},   {GG_F32, 1e-3, 1e-5}, {GG_F16, 1e-2, 1e-3},
-	    {GG_BF16, 2e-2, 1e-2},    {GG_C64, 1e-3, 1e-5}, {GG_F8E4M3, 0.125, 0.0625},
-	    {GG_F8E5M2, 0.25, 0.125},
-	};
-
-	*rtol = *atol = 0;
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		if (row[i].t == t) {
-			*rtol = row[i].rtol;
-			*atol = row[i].atol;
-		}
-}
 
 static void weigh(tally *k, int64_t i, double got, double want)
 {
@@ -55,11 +37,6 @@ static void weigh(tally *k, int64_t i, double got, double want)
 		k->worst_by = by;
 		k->worst = i;
 	}
-}
-
-static double part(const gg_tensor *t, int64_t i)
-{
-	return t->dtype == GG_C64 ? (double)((const float *)t->data)[i] : gg_get_f64(t, i);
 }
 
 static void weigh_integers(tally *k, const gg_tensor *got, const gg_tensor *want)
@@ -89,34 +66,6 @@ static void weigh_strings(tally *k, const gg_tensor *got, const gg_tensor *want)
 		}
 }
 
-static void put_index(gg_buf *b, const gg_tensor *t, int64_t i)
-{
-	int64_t idx[GG_MAX_RANK];
-
-	if (t->dtype == GG_C64)
-		i /= 2;
-	for (int k = t->shape.rank - 1; k >= 0; k--) {
-		idx[k] = i % t->shape.dim[k];
-		i /= t->shape.dim[k];
-	}
-	gg_buf_str(b, "[");
-	for (int k = 0; k < t->shape.rank; k++)
-		gg_buf_printf(b, "%s%lld", k ? "," : "", (long long)idx[k]);
-	gg_buf_str(b, "]");
-}
-
-static void put_element(gg_buf *b, const gg_tensor *t, int64_t i)
-{
-	char class = gg_dtype_class(t->dtype);
-
-	if (class == 'S')
-		gg_buf_printf(b, "'%s'", ((const char *const *)t->data)[i]);
-	else if (class == 'F' || class == 'C')
-		gg_buf_printf(b, "%.9g", part(t, i));
-	else
-		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
-}
-
 static bool report(job *j, const char *what, const tally *k, const gg_tensor *got, const gg_tensor *want)
 {
 	char class = gg_dtype_class(want->dtype);
@@ -124,11 +73,11 @@ static bool report(job *j, const char *what, const tally *k, const gg_tensor *go
 
 	gg_buf_printf(&b, "%s: %lld of %lld values differ, worst at ", what, (long long)k->bad,
 	              (long long)k->count);
-	put_index(&b, want, k->worst);
+	gg_put_index(&b, want, k->worst);
 	gg_buf_str(&b, ": got ");
-	put_element(&b, got, k->worst);
+	gg_put_element(&b, got, k->worst);
 	gg_buf_str(&b, ", expected ");
-	put_element(&b, want, k->worst);
+	gg_put_element(&b, want, k->worst);
 	if (class == 'F' || class == 'C') {
 		gg_buf_printf(&b, " (rtol %g, atol %g", k->rtol, k->atol);
 		if (isfinite(k->need_a)) {
@@ -157,15 +106,15 @@ bool compare(job *j, const char *what, const gg_tensor *got, const gg_tensor *wa
 	if (!gg_shape_eq(&got->shape, &want->shape))
 		return gg_error(&j->t->d, GG_DIFFERENT, "%s has shape %s, expected %s", what,
 		                gg_shape_str(&j->a, &got->shape), gg_shape_str(&j->a, &want->shape));
-	defaults(want->dtype, &k.rtol, &k.atol);
+	gg_tolerance(want->dtype, &k.rtol, &k.atol);
 	k.rtol = j->rtol >= 0 ? j->rtol : k.rtol;
 	k.atol = j->atol >= 0 ? j->atol : k.atol;
-	k.count *= class == 'C' ? 2 : 1;
+	k.count = gg_parts(want);
 	if (class == 'S')
 		weigh_strings(&k, got, want);
 	else if (class == 'F' || class == 'C')
 		for (int64_t i = 0; i < k.count; i++)
-			weigh(&k, i, part(got, i), part(want, i));
+			weigh(&k, i, gg_part(got, i), gg_part(want, i));
 	else
 		weigh_integers(&k, got, want);
 	if (k.bad)

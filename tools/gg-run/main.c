@@ -328,7 +328,7 @@ static bool prepare(job *j)
 		return true;
 	if (!(j->ref = read_again(j)))
 		return false;
-	forget_choices(j->ref);
+	gg_forget_choices(j->ref);
 	if (!bind_world(j, j->ref))
 		return false;
 	j->ref_exec = open_exec(j, j->ref);

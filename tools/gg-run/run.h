@@ -55,9 +55,8 @@ bool bind_world(job *j, gg_model *m);
 bool run_world(job *j);
 
 /* ---- pipe.c */
-gg_model *read_again(job *j);     /* the graph as it came, once more */
-bool make_runnable(job *j);       /* selects and builds j->m where that has not been done */
-void forget_choices(gg_model *m); /* kernels, layouts and plan; runs on ref */
+gg_model *read_again(job *j); /* the graph as it came, once more */
+bool make_runnable(job *j);   /* selects and builds j->m where that has not been done */
 
 /* ---- data.c */
 typedef struct shard shard;

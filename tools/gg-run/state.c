@@ -126,7 +126,7 @@ bool save_state(job *j)
 	if (!good)
 		return false;
 	if (j->prebuilt || !strcmp(m->stage, "select"))
-		forget_choices(m);
+		gg_forget_choices(m);
 	for (gg_value *from = j->m->main->consts; good && from; from = from->next_const)
 		if (is_state(j->m->main, from))
 			good = save_param(j, m, from, true);

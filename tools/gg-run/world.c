@@ -29,44 +29,11 @@ const char *rank_path_if_there(job *j, const char *path)
 	return access(own, F_OK) ? path : own;
 }
 
-static bool has_collective(const gg_graph *g)
-{
-	gg_graph *b;
-
-	for (const gg_node *n = g->first; n; n = n->next) {
-		if (gg_is_collective(n))
-			return true;
-		for (int i = 0; (b = gg_body(n, i)); i++)
-			if (has_collective(b))
-				return true;
-	}
-	return false;
-}
-
-static void set_sizes(gg_graph *g, int64_t world)
-{
-	gg_graph *b;
-
-	for (gg_node *n = g->first; n; n = n->next) {
-		if (gg_is_collective(n) && !strcmp(gg_get_string(n, "group"), "world") &&
-		    !gg_get_int(n, "rank_size"))
-			gg_set_attr_int(n, "rank_size", world);
-		for (int i = 0; (b = gg_body(n, i)); i++)
-			set_sizes(b, world);
-	}
-}
-
 /* The symbols `rank` and `world`, and the size of the group of all ranks. */
 bool bind_world(job *j, gg_model *m)
 {
-	int64_t world = j->world ? j->world : 1;
-	gg_binding b[] = {{gg_intern("rank"), job_rank(j)}, {gg_intern("world"), world}};
-
-	if (!j->world && !has_collective(m->main))
-		return true;
-	set_sizes(m->main, world);
-	gg_bind(m, b, 2);
-	return gg_infer_graph(&j->t->d, m->main);
+	return (!j->world && !gg_has_collective(m->main)) ||
+	       gg_bind_world(&j->t->d, m, job_rank(j), j->world ? (int)j->world : 1);
 }
 
 static void copy_pairs(gg_arena *a, pairs *l)
