@@ -186,10 +186,21 @@ $(B)/man/%.1: docs/man/%.txt docs/man.sh $(B)/bin/%
 	@mkdir -p $(@D)
 	docs/man.sh $(B)/bin/$* $< >$@
 
-install: all $(MAN)
+# What plugins are built against: gg/pass.h and the headers of libgg beside it.
+.PHONY: headers
+HEADERS := $(filter-out lib/rule_in.h,$(wildcard lib/*.h)) lib/dtype.inc
+headers: $(B)/include/gg/pass.h
+$(B)/include/gg/pass.h: tools/gg-opt/pass.h $(HEADERS)
+	@mkdir -p $(@D)
+	@cp $(HEADERS) $(@D)
+	@sed 's|"../../lib/gg.h"|"gg.h"|' $< >$@
+
+install: all $(MAN) headers
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1 \
 	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install $(BIN) $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/include/gg
+	install -m 644 $(B)/include/gg/* $(DESTDIR)$(PREFIX)/include/gg
 	install -m 644 $(wildcard $(B)/lib/gg-*.so) $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
 	for t in $(TOOLS); do install -m 644 docs/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t; done

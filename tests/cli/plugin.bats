@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# gg-opt --load: a pass built outside the tree against the installed headers; what is wrong with others.
+
+setup_file() {
+	export ROOT="$BATS_TEST_DIRNAME/../.."
+	cd "$BATS_FILE_TMPDIR"
+	export INC="$PWD/inc/gg"
+	mkdir -p "$INC"
+	cp "$ROOT"/lib/*.h "$ROOT/lib/dtype.inc" "$INC"
+	sed 's|"../../lib/gg.h"|"gg.h"|' "$ROOT/tools/gg-opt/pass.h" >"$INC/pass.h"
+	rm "$INC/rule_in.h"
+	cc -shared -fPIC -I"$PWD/inc" -o square.so "$ROOT/examples/plugin/square.c"
+}
+
+setup() { cd "$BATS_TEST_TMPDIR"; }
+
+
+build() { # NAME < the body of run
+	{
+		printf '#include <gg/pass.h>\nstatic bool run(gg_pass_run *p, gg_graph *g)\n{\n'
+		cat
+		printf '}\nstatic const gg_pass pass = {.name = "%s", .help = "h", .explain = "e", .pipeline = "", .run = run};\n' "$1"
+		printf 'const int gg_plugin_abi = %s;\n' "${2:-GG_PASS_ABI}"
+		printf 'const gg_pass *const gg_plugin_passes[] = {&pass, 0};\n'
+	} >"$1.c"
+	cc -shared -fPIC -I"${INC%/gg}" -o "$1.so" "$1.c"
+}
+
+graph() {
+	printf '%s\n' 'graph "g"' 'input %x : f32[2]' 'const %t : f32[] = 2' '%y = Pow(%x, %t)' 'output %y'
+}
+
+@test "the example is built against the headers that are installed, and runs" {
+	graph >g.gg
+	run bash -c "gg-opt --load=$BATS_FILE_TMPDIR/square.so --pass=square --stats g.gg | gg-dump"
+	[[ "$output" == *"%y = Mul(%x, %x)"* ]]
+	[[ "$output" == *"tried 1, applied 1"* ]]
+	gg-opt --load="$BATS_FILE_TMPDIR/square.so" --list | grep -q '^square'
+	sed -i 's/%t : f32\[\]/%t : f32[1,1]/' g.gg
+	run gg-opt --load="$BATS_FILE_TMPDIR/square.so" --pass=square --remarks -o /dev/null g.gg
+	[[ "$output" == *"the exponent makes another shape"* ]]
+}
+
+@test "another ABI, no plugin, no file" {
+	echo 'return true;' | build old 1
+	run gg-opt --load=./old.so --pass=old /dev/null
+	[ "$status" = 2 ]
+	[[ "$output" == *"plugin './old.so' was built for ABI 1, this gg-opt has ABI 2: build it again"* ]]
+	echo 'int x;' >none.c && cc -shared -fPIC -o none.so none.c
+	run gg-opt --load=none.so /dev/null
+	[ "$status" = 2 ]
+	[[ "$output" == *"'none.so' is no gg-opt plugin: it lacks 'gg_plugin_abi'"* ]]
+	run gg-opt --load=absent.so /dev/null
+	[ "$status" = 5 ]
+}
+
+@test "a plugin that breaks the graph is named, with a reproducer" {
+	echo 'gg_apply(p, g->first); gg_move_before(g->first, 0); g->first->in[0].value = 0; return true;' | build breaks
+	graph >g.gg
+	mkdir out
+	run gg-opt --load=./breaks.so --pass=breaks --reproducer=out g.gg
+	[ "$status" = 3 ]
+	[[ "$output" == *"pass 'breaks' failed"* ]]
+	[ -s out/breaks.gg ]
+	run sh out/breaks.sh
+	[ "$status" = 3 ]
+	[[ "$output" == *"pass 'breaks' failed"* ]]
+}
+
+@test "a plugin that crashes is named, with a reproducer" {
+	case ${GG_BUILD:-} in *san*) skip 'the sanitizer has its own handler' ;; esac
+	echo '*(volatile int *)8 = 1; return g != 0;' | build crashes
+	graph >g.gg
+	mkdir out
+	run gg-opt --load=./crashes.so --pass=crashes --reproducer=out g.gg
+	[ "$status" -ge 128 ]
+	[[ "$output" == *"gg-opt: pass 'crashes' crashed"* ]]
+	[ -s out/crashes.gg ]
+	run sh out/crashes.sh
+	[ "$status" -ge 128 ]
+	[[ "$output" == *"pass 'crashes' crashed"* ]]
+}
