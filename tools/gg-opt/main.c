@@ -55,7 +55,7 @@ static const gg_option options[] = {
     {LOAD, "load", 0, "FILE", "load passes from a plugin"},
     {LIST, "list", 0, 0, "list the passes and their pipelines"},
     {JSON, "json", 0, 0, "with --list: as JSON"},
-    {EXPLAIN, "explain", 0, "PASS", "say what a pass does, and where it does not fire"},
+    {EXPLAIN, "explain", 0, "PASS", "say what a pass does; rules: what their conditions can ask"},
     {PRINT_PIPELINE, "print-pipeline", 0, 0, "print the passes that would run, one a line"},
     {BEFORE, "print-before", 0, "NAMES", "print the graph to stderr before these passes, or all"},
     {AFTER, "print-after", 0, "NAMES", "print the graph to stderr after these passes, or all"},
@@ -296,8 +296,12 @@ static int list_passes(void)
 
 static int explain(void)
 {
-	const gg_pass *p = find_pass(opt.explain);
 	gg_buf b = {0};
+	if (!strcmp(opt.explain, "rules")) {
+		gg_rules_help(&b);
+		return say(&b);
+	}
+	const gg_pass *p = find_pass(opt.explain);
 	gg_buf_printf(&b, "%s: %s\n\n%s\n", p->name, p->help, p->explain);
 	rules_explain(&b, p);
 	gg_buf_printf(&b, "\npipelines: %s\nresults: %s\n", *p->pipeline ? p->pipeline : "none",
