@@ -35,16 +35,28 @@ need     = $(if $(wildcard $(1)),,$(2))
 MISSING := $(call need,/usr/include/msgpack.h,libmsgpack-dev) $(call need,/usr/bin/nanopb_generator*,nanopb) \
            $(call need,/usr/include/pb.h /usr/include/nanopb/pb.h,libnanopb-dev) \
            $(call need,/usr/include/dnnl.h,libdnnl-dev)
-NOBUILD := deps demo check san clean help format
+NOBUILD := cuda check-cuda deps demo check san clean help format
 ifneq ($(strip $(MISSING)),)
 ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
 $(error missing Debian packages: $(strip $(MISSING)) -- run 'make deps' first)
 endif
 endif
 
-.PHONY: all deps demo check install clean san bench help format
+# gg-cuda.so needs headers alone: it opens CUDA's libraries when it runs.
+CUDA    ?= /usr/local/cuda
+CUDAINC := $(foreach h,cuda.h cublasLt.h nvrtc.h cudnn.h,$(patsubst %/$(h),%,$(firstword $(wildcard \
+           $(CUDA)/include/$(h) $(CUDNN)/include/$(h) /usr/include/$(h) /usr/include/x86_64-linux-gnu/$(h)))))
+HASCUDA := $(if $(filter 4,$(words $(CUDAINC))),yes)
+CUDASRC := $(sort $(wildcard lib/cuda/*.c))
+CUDAOBJ := $(CUDASRC:%.c=$(B)/%.o)
+
+.PHONY: all cuda deps demo check install clean san bench help format
 .DELETE_ON_ERROR:
-all: $(BIN) $(if $(CPUSRC),$(B)/lib/gg-cpu.so)
+all: $(BIN) $(if $(CPUSRC),$(B)/lib/gg-cpu.so) $(if $(HASCUDA),$(B)/lib/gg-cuda.so,nocuda)
+.PHONY: nocuda
+nocuda:
+	$(call say,NOTE,'no headers of CUDA and cuDNN in $(CUDA): gg-cuda.so is not built')
+cuda: $(if $(HASCUDA),$(B)/lib/gg-cuda.so,nocuda)
 
 # ---- generated lists: rewritten only when the folder changed ---------------------------------
 list = $(foreach f,$(1),X($(basename $(notdir $(f)))))
@@ -111,6 +123,20 @@ $(B)/lib/gg-cpu.so: $(CPUOBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -fopenmp -o $@ $(CPUOBJ) -ldnnl -lm
 
+$(CUDAOBJ): CFLAGS += $(addprefix -I,$(sort $(CUDAINC)))
+$(B)/lib/gg-cuda.so: $(CUDAOBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -o $@ $(CUDAOBJ) -ldl
+
+# A stand-in for CUDA's libraries whose device is the host (tests/fake.sh).
+FAKE    := $(if $(HASCUDA),$(B)/tests/fake/libcuda.so.1 $(B)/tests/device)
+$(B)/tests/fake/libcuda.so.1: tests/cuda/fake.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(addprefix -I,$(sort $(CUDAINC))) -shared -o $@ $<
+	$(Q)for l in libnvrtc.so.13 libcublasLt.so.13; do ln -sf libcuda.so.1 $(@D)/$$l; done
+
 $(B)/tests/%: tests/unit/%.c $(B)/lib/libgg.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -137,6 +163,8 @@ help:
 	@echo 'make demo     deps, build, run a network against its reference output, train another one'
 	@echo 'make check    deps, build, all tests'
 	@echo 'make san      the tests again under address and undefined-behaviour sanitizers'
+	@echo 'make cuda     the CUDA backend alone: headers of CUDA and cuDNN are all it needs'
+	@echo 'make check-cuda  its tests, on a machine with a device'
 	@echo 'make bench    ratios against onnxruntime, and the times of the tools'
 	@echo 'make install  into PREFIX (/usr/local), DESTDIR is honoured'
 	@echo 'make format   clang-format over all sources'
@@ -156,7 +184,7 @@ TESTS = $(UNIT) $(sort $(wildcard tests/*.sh tests/cli/*.bats))
 .PHONY: run-tests
 check: deps
 	$(MAKE) run-tests
-run-tests: all $(UNIT) $(if $(CPUSRC),$(B)/tests/sweep)
+run-tests: all $(UNIT) $(FAKE) $(if $(CPUSRC),$(B)/tests/sweep)
 	PATH="$(abspath $(B)/bin):$$PATH" GG_BUILD=$(abspath $(B)) prove --timer --failures $(TESTS) $(if $(CPUSRC),$(B)/tests/sweep)
 
 san: deps
@@ -172,6 +200,11 @@ fuzz:
 	  tests/fuzz/input.c -Wl,--whole-archive build-fuzz/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
 	mkdir -p build-fuzz/corpus
 	build-fuzz/input -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 build-fuzz/corpus tests/fuzz/seeds
+
+# On a machine with a device, where `make cuda` is enough: the tools may come from elsewhere.
+.PHONY: check-cuda
+check-cuda: cuda
+	GG_BUILD=$(abspath $(B)) prove --failures tests/cuda.sh
 
 bench: all
 	bench/run.sh $(abspath $(B))

@@ -1,0 +1,97 @@
+/* The cuda backend, in reading order: api.h the libraries, device.c memory and the queue, jit.c
+ * kernels compiled from generated source, then one file per kernel family.
+ *
+ * Kernels are prepared with numbers alone: source is generated for the shapes at hand, so that
+ * all index arithmetic is by constants. Nothing is compiled or allocated at run. */
+#ifndef CUDA_H
+#define CUDA_H
+
+#include "../backend.h"
+#include "api.h"
+
+extern CUstream cuda_stream; /* the queue */
+extern int cuda_sm;          /* 90 */
+extern int cuda_processors;
+extern const gg_device cuda_device;
+bool cuda_open_device(gg_diag *d);
+const char *cuda_version(void);
+
+/* ---- jit.c ------------------------------------------------------------------------------------- */
+typedef struct cuda_kernel {
+	CUfunction f;
+	unsigned grid, block;
+} cuda_kernel;
+/* Compiles `source`, whose kernel is named k; what every source may use is put before it. The same
+ * source is compiled once. `defines` are lines that go before all. */
+bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kernel *k);
+/* All of a kernel's arguments are pointers. */
+bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg);
+/* Threads for `work` items, `block` a block, as many as keep the device busy. */
+void cuda_spread(cuda_kernel *k, int64_t work, unsigned block);
+const char *cuda_type(gg_dtype t);    /* how it lies in memory: "f16" */
+const char *cuda_compute(gg_dtype t); /* what is computed in: "float" */
+
+/* ---- shapes ------------------------------------------------------------------------------------ */
+/* Dims in the order of memory, outermost first: channels last for nhwc. */
+int cuda_physical(const gg_shape *s, gg_layout l, int64_t *dim);
+/* Strides of s in layout l, by physical axis of `out` in layout lout; 0 where it repeats. */
+void cuda_strides(const gg_shape *s, gg_layout l, const gg_shape *out, gg_layout lout, int64_t *stride);
+/* Merges dims that all n operands walk alike, and drops those of size 1. */
+void cuda_merge(int *rank, int64_t *dim, int n, int64_t (*stride)[GG_MAX_RANK]);
+/* Index in c->in of what covered node n reads in slot i; -1: absent, or made inside the run. */
+int cuda_slot(const gg_call *c, const gg_node *n, int i);
+/* Appends "long name = ...": the offset of element i of dims under the strides. */
+void cuda_offset(gg_buf *b, const char *name, const char *i, int rank, const int64_t *dim,
+                 const int64_t *stride);
+
+/* ---- pointwise.c ------------------------------------------------------------------------------- */
+typedef struct cuda_chain cuda_chain;
+/* What the head of a run still wants done to its result: + in[channel] along the channels,
+ * + beta * in[add] broadcast, an activation as in FusedConv and MatMulBias. */
+typedef struct cuda_head {
+	int channel, add; /* -1: none */
+	float beta;
+	const char *activation; /* NULL or "": none */
+	int nparams;            /* 0: the op's defaults */
+	float param[2];
+} cuda_head;
+#define CUDA_HEAD ((cuda_head){.channel = -1, .add = -1, .beta = 1})
+/* The head's wishes, then the covered nodes from `from` on; the value before them is read from the
+ * output. *out NULL: nothing to do. False: reported. */
+bool cuda_chain_new(gg_call *c, const cuda_head *h, int from, cuda_chain **out);
+bool cuda_chain_run(const cuda_chain *k, gg_call *c);
+void cuda_chain_free(cuda_chain *k);
+
+/* ---- move.c ------------------------------------------------------------------------------------ */
+/* out[i.to] = in[i.from] over dims, in elements of `size` bytes; offsets are added at run. */
+typedef struct cuda_copy {
+	cuda_kernel k;
+	int64_t from, to; /* bytes */
+	bool empty;
+} cuda_copy;
+bool cuda_copy_make(gg_diag *d, size_t size, int rank, const int64_t *dim, const int64_t *from,
+                    int64_t from_off, const int64_t *to, int64_t to_off, cuda_copy *out);
+bool cuda_copy_run(gg_diag *d, const cuda_copy *k, const void *in, void *out);
+/* From one layout to another; to channels last with zeros for the channels that `channels` has more. */
+bool cuda_reorder_make(gg_diag *d, gg_dtype t, const gg_shape *s, gg_layout from, gg_layout to,
+                       int64_t channels, cuda_copy *out);
+
+/* ---- dnn.c: cuDNN's graph API ------------------------------------------------------------------ */
+typedef struct dnn_conv {
+	gg_dtype dtype;
+	bool nhwc, tf32;
+	int nd; /* spatial axes */
+	int64_t batch, cin, cout, group;
+	int64_t in[3], kernel[3], out[3], stride[3], dilation[3], before[3], after[3];
+	bool bias, add, relu;
+} dnn_conv;
+typedef struct dnn_plan dnn_plan;
+/* NULL: cuDNN has no engine for it, which only -v reports. Plans are never freed. */
+dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace);
+bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
+                  const void *add, void *y, void *workspace);
+const char *dnn_version(void);
+
+static inline size_t cuda_round(size_t n) { return (n + 255) / 256 * 256; }
+
+#endif

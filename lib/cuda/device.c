@@ -1,0 +1,144 @@
+/* Memory and the queue of one device. */
+#include "cuda.h"
+#include <stdlib.h>
+#include <string.h>
+
+CUstream cuda_stream;
+int cuda_sm, cuda_processors;
+
+/* Two pinned pieces take turns: one is filled while the other is on its way. */
+enum { PIECE = 8 << 20 };
+static char *pinned[2];
+static CUevent sent[2];
+static char name[256], version[512];
+
+static int attribute(CUdevice dev, CUdevice_attribute a)
+{
+	int x = 0;
+	cu.cuDeviceGetAttribute(&x, a, dev);
+	return x;
+}
+
+bool cuda_open_device(gg_diag *d)
+{
+	CUdevice dev;
+	CUcontext ctx;
+
+	if (!cuda_open_driver(d) || !cuda_open_rtc(d) ||
+	    !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
+	    !cuda_ok(d, cu.cuDeviceGet(&dev, 0), "there is no device") ||
+	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&ctx, dev), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuCtxSetCurrent(ctx), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuStreamCreate(&cuda_stream, CU_STREAM_NON_BLOCKING), "cannot make a stream"))
+		return false;
+	cu.cuDeviceGetName(name, sizeof name, dev);
+	cuda_sm = attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+	          attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	cuda_processors = attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	for (int i = 0; i < 2; i++) {
+		void *p = NULL;
+		if (!cuda_ok(d, cu.cuMemAllocHost(&p, PIECE), "cannot pin memory of the host") ||
+		    !cuda_ok(d, cu.cuEventCreate(&sent[i], CU_EVENT_DISABLE_TIMING), "cannot make an event"))
+			return false;
+		pinned[i] = p;
+	}
+	return true;
+}
+
+const char *cuda_version(void)
+{
+	int driver = 0, major = 0, minor = 0;
+
+	cu.cuDriverGetVersion(&driver);
+	rtc.nvrtcVersion(&major, &minor);
+	snprintf(version, sizeof version, "%s, sm_%d, driver for CUDA %d.%d, NVRTC %d.%d", name, cuda_sm,
+	         driver / 1000, driver % 1000 / 10, major, minor);
+	return version;
+}
+
+static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
+
+static void *alloc(gg_diag *d, size_t bytes, const char *what)
+{
+	CUdeviceptr p = 0;
+	CUresult r = cu.cuMemAlloc(&p, bytes ? bytes : 1);
+	size_t left = 0, total = 0;
+
+	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
+		cu.cuMemGetInfo(&left, &total);
+		gg_error(d, GG_MACHINE, "the device has no %zu bytes for '%s': %zu of %zu are free", bytes,
+		         what, left, total);
+	} else {
+		cuda_ok(d, r, "cannot allocate memory of the device");
+	}
+	return r ? NULL : (void *)(uintptr_t)p;
+}
+
+static void release(void *p) { cu.cuMemFree(address(p)); }
+
+static bool upload(gg_diag *d, void *to, const void *host, size_t bytes)
+{
+	const char *from = host;
+	int turn = 0;
+
+	for (size_t at = 0, n; at < bytes; at += n, turn ^= 1) {
+		n = bytes - at < PIECE ? bytes - at : PIECE;
+		if (!cuda_ok(d, cu.cuEventSynchronize(sent[turn]), "cannot wait for a copy"))
+			return false;
+		memcpy(pinned[turn], from + at, n);
+		if (!cuda_ok(d, cu.cuMemcpyHtoDAsync(address(to) + at, pinned[turn], n, cuda_stream),
+		             "cannot copy to the device") ||
+		    !cuda_ok(d, cu.cuEventRecord(sent[turn], cuda_stream), "cannot record an event"))
+			return false;
+	}
+	return true;
+}
+
+static bool sync(gg_diag *d) { return cuda_ok(d, cu.cuStreamSynchronize(cuda_stream), "the device failed"); }
+
+static bool download(gg_diag *d, void *host, const void *from, size_t bytes)
+{
+	return !bytes || (cuda_ok(d, cu.cuMemcpyDtoHAsync(host, address(from), bytes, cuda_stream),
+	                          "cannot copy from the device") &&
+	                  sync(d));
+}
+
+static bool copy(gg_diag *d, void *to, const void *from, size_t bytes)
+{
+	return !bytes || cuda_ok(d, cu.cuMemcpyDtoDAsync(address(to), address(from), bytes, cuda_stream),
+	                         "cannot copy on the device");
+}
+
+static bool fill(gg_diag *d, void *to, int byte, size_t bytes)
+{
+	return !bytes || cuda_ok(d, cu.cuMemsetD8Async(address(to), (unsigned char)byte, bytes, cuda_stream),
+	                         "cannot fill memory of the device");
+}
+
+static bool record(gg_diag *d)
+{
+	return cuda_ok(d, cu.cuStreamBeginCapture(cuda_stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	               "cannot record the step");
+}
+
+static void *recorded(gg_diag *d)
+{
+	CUgraph g = NULL;
+	CUgraphExec x = NULL;
+
+	if (!cuda_ok(d, cu.cuStreamEndCapture(cuda_stream, &g), "cannot record the step"))
+		return NULL;
+	cuda_ok(d, cu.cuGraphInstantiateWithFlags(&x, g, 0), "cannot make a graph of the step");
+	cu.cuGraphDestroy(g);
+	return x;
+}
+
+static bool replay(gg_diag *d, void *x)
+{
+	return cuda_ok(d, cu.cuGraphLaunch(x, cuda_stream), "cannot replay the step");
+}
+
+static void forget(void *x) { cu.cuGraphExecDestroy(x); }
+
+const gg_device cuda_device = {alloc, release, upload,   download, copy,  fill,
+                               sync,  record,  recorded, replay,   forget};

@@ -1,0 +1,383 @@
+/* MatMul, MatMulBias and Gemm by cuBLASLt, with the pointwise nodes after them.
+ *
+ * A vector added to each row, a term of the result's shape and a Relu become part of the product;
+ * the rest of the run follows as one kernel over the output. cuBLASLt's matrices are
+ * column-major, so that c = a b is asked for as c' = b' a'. */
+#include "cuda.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKSPACE = 32 << 20, MAX_LOOPS = 4096 };
+
+typedef struct shape {
+	int rank; /* batch dims, then rows and columns */
+	int64_t a[GG_MAX_RANK], b[GG_MAX_RANK], c[GG_MAX_RANK], sa[GG_MAX_RANK], sb[GG_MAX_RANK];
+	bool ta, tb;
+} shape;
+
+typedef struct product {
+	cublasLtMatmulDesc_t op;
+	cublasLtMatrixLayout_t la, lb, lc;
+	cublasLtMatmulAlgo_t algo;
+	float alpha, beta;
+	double alpha64, beta64;
+	bool wide;            /* f64 */
+	int a, b, bias, term; /* inputs of the call; -1: absent */
+	int64_t loops, *at;   /* three offsets in bytes for each product: a, b, c */
+	cuda_chain *rest;
+	bool none; /* sizes of 0: the result is zeros */
+} product;
+
+static cublasLtHandle_t handle;
+
+static bool ok(const gg_call *c, cublasStatus_t s, const char *what)
+{
+	return s == CUBLAS_STATUS_SUCCESS || gg_node_error(c->d, GG_MACHINE, c->node, "cuBLASLt: %s: %s",
+	                                                   what, lt.cublasLtGetStatusString(s));
+}
+
+static bool open_library(gg_call *c)
+{
+	return handle || (cuda_open_lt(c->d) && ok(c, lt.cublasLtCreate(&handle), "cannot start"));
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------ */
+
+static void align(const gg_shape *s, bool column, int rank, int64_t *dim, int64_t *stride)
+{
+	int64_t own[GG_MAX_RANK], n = 1;
+	int r = s->rank;
+	memcpy(own, s->dim, sizeof own);
+	if (r == 1) { /* a row, or a column */
+		own[1] = column ? 1 : own[0];
+		own[0] = column ? own[0] : 1;
+		r = 2;
+	}
+	for (int i = 0; i < rank; i++)
+		dim[i] = 1;
+	for (int i = r; i-- > 0; n *= own[i]) {
+		dim[rank - r + i] = own[i];
+		stride[rank - r + i] = n;
+	}
+	for (int i = 0; i < rank - 2; i++)
+		if (dim[i] == 1)
+			stride[i] = 0;
+}
+
+static void drop(shape *m, int i)
+{
+	size_t n = (size_t)(--m->rank - i) * sizeof *m->a;
+	memmove(m->a + i, m->a + i + 1, n);
+	memmove(m->b + i, m->b + i + 1, n);
+	memmove(m->c + i, m->c + i + 1, n);
+	memmove(m->sa + i, m->sa + i + 1, n);
+	memmove(m->sb + i, m->sb + i + 1, n);
+}
+
+/* Batch dims merge where both operands walk them alike, and into the rows where only a does. */
+static void merge_batch(shape *m)
+{
+	for (int i = m->rank - 2; i-- > 0;)
+		if (m->c[i] == 1)
+			drop(m, i);
+	for (int i = m->rank - 3; i-- > 0;)
+		if (m->sa[i] == m->c[i + 1] * m->sa[i + 1] && m->sb[i] == m->c[i + 1] * m->sb[i + 1]) {
+			m->c[i + 1] *= m->c[i];
+			drop(m, i);
+		}
+	while (m->rank > 2 && !m->ta && m->sb[m->rank - 3] == 0) {
+		int r = m->rank - 2;
+		if (m->sa[r - 1] != m->a[r] * m->sa[r])
+			break;
+		m->a[r] *= m->c[r - 1];
+		m->c[r] *= m->c[r - 1];
+		drop(m, r - 1);
+	}
+}
+
+static void find_shape(const gg_call *c, const product *p, shape *m)
+{
+	const gg_node *n = c->node;
+	const gg_shape *a = &c->in[p->a].shape, *b = &c->in[p->b].shape;
+	bool gemm = !strcmp(n->op->name, "Gemm");
+	int ra = a->rank < 2 ? 2 : a->rank, rb = b->rank < 2 ? 2 : b->rank, r;
+	*m = (shape){.rank = ra > rb ? ra : rb};
+	r = m->rank;
+	align(a, false, r, m->a, m->sa);
+	align(b, true, r, m->b, m->sb);
+	m->ta = gemm && gg_get_int(n, "transA");
+	m->tb = gemm && gg_get_int(n, "transB");
+	for (int i = 0; i < r - 2; i++)
+		m->c[i] = m->a[i] > m->b[i] ? m->a[i] : m->b[i];
+	m->c[r - 2] = m->ta ? m->a[r - 1] : m->a[r - 2];
+	m->c[r - 1] = m->tb ? m->b[r - 2] : m->b[r - 1];
+	merge_batch(m);
+}
+
+/* ---- what becomes part of the product ---------------------------------------------------------- */
+
+static bool is_vector(const gg_call *c, int slot, int64_t cols)
+{
+	const gg_tensor *t = slot < 0 ? NULL : &c->in[slot];
+	return t && t->dtype == c->out[0].dtype && t->dtype != GG_F64 && t->shape.rank > 0 &&
+	       t->shape.dim[t->shape.rank - 1] == cols && gg_count(t) == cols;
+}
+
+static bool is_whole(const gg_call *c, int slot)
+{
+	return slot >= 0 && c->in[slot].dtype == c->out[0].dtype &&
+	       gg_count(&c->in[slot]) == gg_count(&c->out[0]);
+}
+
+/* The other operand of node j, an Add that reads v; -1: it is not one. */
+static int addend(const gg_call *c, int j, const gg_value *v)
+{
+	const gg_node *n = c->cover[j];
+	if (strcmp(n->op->name, "Add") || gg_in(n, 0) == gg_in(n, 1))
+		return -1;
+	return cuda_slot(c, n, gg_in(n, 0) == v);
+}
+
+/* How many covered nodes are part of the product, itself among them. */
+static int absorb(const gg_call *c, product *p, int64_t cols, bool *relu)
+{
+	int j = 1, slot;
+	for (; j < c->ncover && !*relu; j++) {
+		const gg_value *v = c->cover[j - 1]->out[0];
+		if (!strcmp(c->cover[j]->op->name, "Relu"))
+			*relu = c->out[0].dtype != GG_F64;
+		else if ((slot = addend(c, j, v)) < 0)
+			break;
+		else if (p->bias < 0 && p->term < 0 && is_vector(c, slot, cols))
+			p->bias = slot;
+		else if (p->term < 0 && is_whole(c, slot))
+			p->term = slot;
+		else
+			break;
+		if (!strcmp(c->cover[j]->op->name, "Relu") && !*relu)
+			break;
+	}
+	return j;
+}
+
+/* What the node itself wants: false when the run's other nodes must wait for the chain. */
+static bool take_own(gg_call *c, product *p, int64_t cols, cuda_head *h, bool *relu)
+{
+	const gg_node *n = c->node;
+	bool gemm = !strcmp(n->op->name, "Gemm");
+	int slot = cuda_slot(c, n, 2);
+	p->alpha = 1;
+	p->bias = p->term = -1;
+	if (gemm) {
+		p->alpha = gg_get_float(n, "alpha");
+		h->beta = gg_get_float(n, "beta");
+	}
+	if (slot >= 0 && c->in[slot].dtype) {
+		if (h->beta == 1 && is_vector(c, slot, cols))
+			p->bias = slot;
+		else
+			h->add = slot;
+	}
+	if (strcmp(n->op->name, "MatMulBias"))
+		return h->add < 0;
+	h->activation = gg_get_string(n, "activation");
+	if (h->add < 0 && !strcmp(h->activation, "Relu") && c->out[0].dtype != GG_F64) {
+		*relu = true;
+		h->activation = NULL;
+		return false;
+	}
+	return h->add < 0 && !*h->activation;
+}
+
+/* ---- cuBLASLt ---------------------------------------------------------------------------------- */
+
+static cudaDataType_t data_type(gg_dtype t)
+{
+	return t == GG_F64 ? CUDA_R_64F : t == GG_F32 ? CUDA_R_32F : t == GG_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static bool make_layout(gg_call *c, cublasLtMatrixLayout_t *l, int64_t rows, int64_t cols, int64_t batch,
+                        int64_t stride)
+{
+	int32_t n = (int32_t)batch;
+	return ok(c,
+	          lt.cublasLtMatrixLayoutCreate(l, data_type(c->out[0].dtype), (uint64_t)rows, (uint64_t)cols,
+	                                        rows),
+	          "layout") &&
+	       ok(c,
+	          lt.cublasLtMatrixLayoutSetAttribute(*l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n, sizeof n),
+	          "batch") &&
+	       ok(c,
+	          lt.cublasLtMatrixLayoutSetAttribute(*l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+	                                              &stride, sizeof stride),
+	          "stride");
+}
+
+static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, bool relu)
+{
+	cublasComputeType_t type = p->wide ? CUBLAS_COMPUTE_64F
+	                           : tf32  ? CUBLAS_COMPUTE_32F_FAST_TF32
+	                                   : CUBLAS_COMPUTE_32F;
+	int32_t ta = m->tb ? CUBLAS_OP_T : CUBLAS_OP_N, tb = m->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasLtEpilogue_t e = p->bias < 0 ? relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT
+	                       : relu      ? CUBLASLT_EPILOGUE_RELU_BIAS
+	                                   : CUBLASLT_EPILOGUE_BIAS;
+	return ok(c, lt.cublasLtMatmulDescCreate(&p->op, type, p->wide ? CUDA_R_64F : CUDA_R_32F),
+	          "product") &&
+	       ok(c, lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta),
+	          "product") &&
+	       ok(c, lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb),
+	          "product") &&
+	       ok(c, lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e),
+	          "epilogue");
+}
+
+static bool choose(gg_call *c, product *p)
+{
+	cublasLtMatmulPreference_t pref = NULL;
+	cublasLtMatmulHeuristicResult_t best;
+	size_t room = WORKSPACE;
+	int found = 0;
+	bool good = ok(c, lt.cublasLtMatmulPreferenceCreate(&pref), "preference") &&
+	            ok(c,
+	               lt.cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+	                                                       &room, sizeof room),
+	               "preference") &&
+	            ok(c,
+	               lt.cublasLtMatmulAlgoGetHeuristic(handle, p->op, p->la, p->lb, p->lc, p->lc, pref, 1,
+	                                                 &best, &found),
+	               "no algorithm");
+	if (pref)
+		lt.cublasLtMatmulPreferenceDestroy(pref);
+	if (good && !found)
+		good = gg_node_error(c->d, GG_UNSUPPORTED, c->node, "cuBLASLt has no algorithm for it");
+	if (good) {
+		p->algo = best.algo;
+		c->workspace = best.workspaceSize;
+	}
+	return good;
+}
+
+/* Offsets of the products that one call does not take: all batch dims but the last. */
+static bool list_loops(gg_call *c, product *p, const shape *m)
+{
+	int outer = m->rank - 3;
+	int64_t size = (int64_t)gg_dtype_size(c->out[0].dtype), each = m->c[m->rank - 2] * m->c[m->rank - 1];
+	p->loops = 1;
+	for (int i = 0; i < outer; i++)
+		p->loops *= m->c[i];
+	if (p->loops > MAX_LOOPS)
+		return gg_node_error(c->d, GG_UNSUPPORTED, c->node,
+		                     "batch dims broadcast in %lld pieces, at most %d", (long long)p->loops,
+		                     MAX_LOOPS);
+	p->at = gg_xcalloc((size_t)p->loops * 3, sizeof *p->at);
+	for (int64_t k = 0; k < p->loops; k++) {
+		int64_t r = k, a = 0, b = 0;
+		for (int i = outer; i-- > 0; r /= m->c[i]) {
+			a += r % m->c[i] * m->sa[i];
+			b += r % m->c[i] * m->sb[i];
+		}
+		p->at[3 * k] = a * size;
+		p->at[3 * k + 1] = b * size;
+		p->at[3 * k + 2] = k * each * (outer >= 0 ? m->c[m->rank - 3] : 1) * size;
+	}
+	return true;
+}
+
+static bool make_product(gg_call *c, product *p, const shape *m, bool tf32, bool relu)
+{
+	int r = m->rank;
+	int64_t batch = r > 2 ? m->c[r - 3] : 1, rows = m->c[r - 2], cols = m->c[r - 1];
+	int64_t sa = r > 2 ? m->sa[r - 3] : 0, sb = r > 2 ? m->sb[r - 3] : 0;
+	return make_op(c, p, m, tf32, relu) && list_loops(c, p, m) &&
+	       make_layout(c, &p->la, m->b[r - 1], m->b[r - 2], batch, sb) &&
+	       make_layout(c, &p->lb, m->a[r - 1], m->a[r - 2], batch, sa) &&
+	       make_layout(c, &p->lc, cols, rows, batch, rows * cols) && choose(c, p);
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------- */
+
+static bool prepare(gg_call *c, bool tf32)
+{
+	product *p = c->state = gg_xcalloc(1, sizeof *p);
+	cuda_head h = CUDA_HEAD;
+	bool relu = false;
+	int from = 1;
+	shape m;
+	p->a = cuda_slot(c, c->node, 0);
+	p->b = cuda_slot(c, c->node, 1);
+	p->wide = c->out[0].dtype == GG_F64;
+	find_shape(c, p, &m);
+	int64_t cols = m.c[m.rank - 1];
+	p->none = !gg_count(&c->in[p->a]) || !gg_count(&c->in[p->b]);
+	if (take_own(c, p, cols, &h, &relu) && !p->none)
+		from = absorb(c, p, cols, &relu);
+	if (p->none && p->bias >= 0) {
+		h.add = p->bias;
+		p->bias = -1;
+	}
+	if (p->term >= 0)
+		p->beta = 1;
+	p->alpha64 = p->alpha;
+	p->beta64 = p->beta;
+	if (!cuda_chain_new(c, &h, from, &p->rest))
+		return false;
+	return p->none || !gg_count(&c->out[0]) || (open_library(c) && make_product(c, p, &m, tf32, relu));
+}
+
+static bool run(gg_call *c)
+{
+	product *p = c->state;
+	const void *alpha = p->wide ? (void *)&p->alpha64 : &p->alpha,
+	           *beta = p->wide ? (void *)&p->beta64 : &p->beta;
+	const char *a = c->in[p->a].data, *b = c->in[p->b].data,
+	           *term = p->term < 0 ? NULL : c->in[p->term].data;
+	char *y = c->out[0].data;
+	if (!gg_count(&c->out[0]))
+		return true;
+	if (p->none && !cuda_device.fill(c->d, y, 0, gg_nbytes(&c->out[0])))
+		return false;
+	if (p->bias >= 0) {
+		const void *bias = c->in[p->bias].data;
+		if (!ok(c,
+		        lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+		                                          sizeof bias),
+		        "bias"))
+			return false;
+	}
+	for (int64_t k = 0; k < p->loops; k++) {
+		const int64_t *at = p->at + 3 * k;
+		cublasStatus_t s = lt.cublasLtMatmul(handle, p->op, alpha, b + at[1], p->la, a + at[0], p->lb,
+		                                     beta, term ? term + at[2] : y + at[2], p->lc, y + at[2],
+		                                     p->lc, &p->algo, c->scratch, c->workspace,
+		                                     (cudaStream_t)cuda_stream);
+		if (!ok(c, s, "cannot run the product"))
+			return false;
+	}
+	return cuda_chain_run(p->rest, c);
+}
+
+static void release(gg_call *c)
+{
+	product *p = c->state;
+	if (!p)
+		return;
+	if (p->op)
+		lt.cublasLtMatmulDescDestroy(p->op);
+	if (p->la)
+		lt.cublasLtMatrixLayoutDestroy(p->la);
+	if (p->lb)
+		lt.cublasLtMatrixLayoutDestroy(p->lb);
+	if (p->lc)
+		lt.cublasLtMatrixLayoutDestroy(p->lc);
+	cuda_chain_free(p->rest);
+	free(p->at);
+	free(p);
+}
+
+static bool prepare_strict(gg_call *c) { return prepare(c, false); }
+static bool prepare_tf32(gg_call *c) { return prepare(c, true); }
+
+const gg_kernel cuda_matmul = {"cuda_matmul", prepare_strict, run, release};
+const gg_kernel cuda_matmul_tf32 = {"cuda_matmul_tf32", prepare_tf32, run, release};

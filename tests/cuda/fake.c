@@ -1,0 +1,422 @@
+/* A device that is the host, for tests where there is none: the calls of the driver, NVRTC and
+ * cuBLASLt that gg-cuda.so makes. Generated kernels are compiled by c++ and run one block after
+ * the other, with one thread a block; a product is three loops. cuDNN there is none. It shows that sizes,
+ * strides, dtypes and plans are right, and nothing of speed or of races. Every handle is the address of a
+ * struct here. */
+#include "../../lib/tensor.h"
+#include <cublasLt.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <nvrtc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the driver -------------------------------------------------------------------------------- */
+
+static int recording;
+typedef struct launch {
+	void (*f)(void **, unsigned);
+	unsigned grid;
+	void *arg[128], *at[128];
+	struct launch *next;
+} launch;
+typedef struct graph {
+	launch *first, **last;
+} graph;
+static graph *now;
+
+static void *later(size_t n)
+{
+	void *p = calloc(1, n);
+	if (!p)
+		abort();
+	return p;
+}
+
+static void add(launch l)
+{
+	launch *k = later(sizeof *k);
+	*k = l;
+	for (int i = 0; i < 128; i++)
+		k->at[i] = &k->arg[i];
+	*now->last = k;
+	now->last = &k->next;
+}
+
+static void do_copy(void **a, unsigned n)
+{
+	memmove(*(void **)a[0], *(void **)a[1], (size_t) * (uintptr_t *)a[2]);
+}
+static void do_fill(void **a, unsigned n) { memset(*(void **)a[0], (int)n, (size_t) * (uintptr_t *)a[2]); }
+
+static CUresult submit(launch l)
+{
+	for (int i = 0; i < 128; i++)
+		l.at[i] = &l.arg[i];
+	if (recording)
+		add(l);
+	else
+		l.f(l.at, l.grid);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned f) { return CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int *v) { return *v = 13000, CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult e, const char **s) { return *s = "failed", CUDA_SUCCESS; }
+CUresult cuGetErrorName(CUresult e, const char **s) { return *s = "CUDA_ERROR", CUDA_SUCCESS; }
+CUresult cuDeviceGet(CUdevice *d, int i) { return *d = 0, CUDA_SUCCESS; }
+CUresult cuDeviceGetName(char *s, int n, CUdevice d)
+{
+	return snprintf(s, (size_t)n, "fake device"), CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int *x, CUdevice_attribute a, CUdevice d)
+{
+	*x = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+	         ? 9
+	         : a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+	return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { return *c = later(1), CUDA_SUCCESS; }
+CUresult cuCtxSetCurrent(CUcontext c) { return CUDA_SUCCESS; }
+CUresult cuMemGetInfo(size_t *a, size_t *b) { return *a = *b = 0, CUDA_SUCCESS; }
+CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
+{
+	void *q = aligned_alloc(256, (n + 255) / 256 * 256);
+	if (q)
+		memset(q, 0xa5, n); /* nothing is zero by itself */
+	*p = (CUdeviceptr)(uintptr_t)q;
+	return q ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFree(CUdeviceptr p) { return free((void *)(uintptr_t)p), CUDA_SUCCESS; }
+CUresult cuMemAllocHost(void **p, size_t n) { return *p = later(n), CUDA_SUCCESS; }
+static CUresult copy(uintptr_t to, uintptr_t from, size_t n)
+{
+	return submit((launch){.f = do_copy, .arg = {(void *)to, (void *)from, (void *)n}});
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *p, size_t n, CUstream s)
+{
+	return copy(to, (uintptr_t)p, n);
+}
+CUresult cuMemcpyDtoHAsync(void *p, CUdeviceptr from, size_t n, CUstream s)
+{
+	return copy((uintptr_t)p, from, n);
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
+{
+	return copy(to, from, n);
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char x, size_t n, CUstream s)
+{
+	return submit((launch){.f = do_fill, .grid = x, .arg = {(void *)(uintptr_t)to, NULL, (void *)n}});
+}
+CUresult cuStreamCreate(CUstream *s, unsigned f) { return *s = later(1), CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream s) { return CUDA_SUCCESS; }
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode m)
+{
+	now = later(sizeof *now);
+	now->last = &now->first;
+	recording = 1;
+	return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream s, CUgraph *g)
+{
+	recording = 0;
+	*g = (CUgraph)(void *)now;
+	return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *x, CUgraph g, unsigned long long f)
+{
+	return *x = (CUgraphExec)(void *)g, CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph g) { return CUDA_SUCCESS; }
+CUresult cuGraphExecDestroy(CUgraphExec x)
+{
+	graph *g = (graph *)(void *)x;
+	for (launch *l = g->first, *next; l; l = next) {
+		next = l->next;
+		free(l);
+	}
+	free(g);
+	return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
+{
+	for (launch *l = ((graph *)(void *)x)->first; l; l = l->next)
+		l->f(l->at, l->grid);
+	return CUDA_SUCCESS;
+}
+CUresult cuModuleLoadData(CUmodule *m, const void *p)
+{
+	*m = dlopen(p, RTLD_NOW | RTLD_LOCAL);
+	return *m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
+typedef struct function {
+	void (*run)(void **, unsigned);
+	int nargs;
+} function;
+
+CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+	void *run = dlsym(m, "run_blocks"), *n = dlsym(m, "nargs");
+	function *k = later(sizeof *k);
+	if (!run || !n)
+		return CUDA_ERROR_NOT_FOUND;
+	memcpy(&k->run, &run, sizeof run);
+	k->nargs = *(int *)n;
+	*f = (CUfunction)(void *)k;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                        unsigned bz, unsigned shared, CUstream s, void **arg, void **extra)
+{
+	const function *k = (const function *)(const void *)f;
+	launch l = {.f = k->run, .grid = x};
+	for (int i = 0; i < k->nargs; i++)
+		l.arg[i] = *(void **)arg[i];
+	return submit(l);
+}
+CUresult cuEventCreate(CUevent *e, unsigned f) { return *e = later(1), CUDA_SUCCESS; }
+CUresult cuEventRecord(CUevent e, CUstream s) { return CUDA_SUCCESS; }
+CUresult cuEventSynchronize(CUevent e) { return CUDA_SUCCESS; }
+CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) { return *ms = 1, CUDA_SUCCESS; }
+
+/* ---- NVRTC ------------------------------------------------------------------------------------- */
+
+typedef struct program {
+	char *text, *path, log[4096];
+} program;
+
+nvrtcResult nvrtcVersion(int *a, int *b) { return *a = 13, *b = 0, NVRTC_SUCCESS; }
+const char *nvrtcGetErrorString(nvrtcResult r) { return "does not compile"; }
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *p, const char *text, const char *name, int n,
+                               const char *const *h, const char *const *i)
+{
+	program *q = later(sizeof *q);
+	q->text = strdup(text);
+	*p = (nvrtcProgram)(void *)q;
+	return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p) { return NVRTC_SUCCESS; }
+
+/* What calls the kernel block by block, made from its list of arguments. */
+static void put_runner(FILE *f, const char *text)
+{
+	const char *p = strstr(text, "KERNEL("), *end;
+	int n = 0;
+	while (strstr(p + 1, "KERNEL("))
+		p = strstr(p + 1, "KERNEL(");
+	p += 7;
+	fprintf(f, "\nextern \"C\" void run_blocks(void **a, unsigned n)\n{\n\tgridDim.x = n;\n"
+	           "\tfor (blockIdx.x = 0; blockIdx.x < n; blockIdx.x++)\n\t\tk(");
+	for (; *p != ')'; p = end + (*end == ',')) {
+		end = p + strcspn(p, ",)");
+		const char *star = end;
+		while (*star != '*')
+			star--;
+		fprintf(f, "%s*(%.*s **)a[%d]", n ? ", " : "", (int)(star - p), p, n);
+		n++;
+	}
+	fprintf(f, ");\n}\nextern \"C\" const int nargs = %d;\n", n);
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram h, int n, const char *const *option)
+{
+	program *p = (program *)(void *)h;
+	const char *dir = getenv("GG_FAKE_DIR");
+	char command[8192], so[512], source[600];
+	FILE *f;
+	snprintf(so, sizeof so, "%s/%016llx.so", dir,
+	         (unsigned long long)gg_hash(p->text, strlen(p->text), 1));
+	p->path = strdup(so);
+	if (!access(so, R_OK))
+		return NVRTC_SUCCESS;
+	snprintf(source, sizeof source, "%s.%d.cc", so, (int)getpid());
+	if (!(f = fopen(source, "w")))
+		return NVRTC_ERROR_INTERNAL_ERROR;
+	fputs(p->text, f);
+	put_runner(f, p->text);
+	fclose(f);
+	snprintf(command, sizeof command,
+	         "c++ -std=c++17 -O1 -w -fPIC -shared -fno-strict-aliasing -include %s/fake.h -o %s.%d %s "
+	         "2>%s.log && mv "
+	         "%s.%d %s && rm %s",
+	         getenv("GG_FAKE_INCLUDE"), so, (int)getpid(), source, source, so, (int)getpid(), so, source);
+	if (!system(command))
+		return NVRTC_SUCCESS;
+	snprintf(command, sizeof command, "%s.log", source);
+	if ((f = fopen(command, "r"))) {
+		size_t got = fread(p->log, 1, sizeof p->log - 1, f);
+		p->log[got] = 0;
+		fclose(f);
+	}
+	return NVRTC_ERROR_COMPILATION;
+}
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *n)
+{
+	return *n = strlen(((program *)(void *)p)->path) + 1, NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *s)
+{
+	return strcpy(s, ((program *)(void *)p)->path), NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *n)
+{
+	return *n = strlen(((program *)(void *)p)->log) + 1, NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *s)
+{
+	return strcpy(s, ((program *)(void *)p)->log), NVRTC_SUCCESS;
+}
+
+/* ---- cuBLASLt ---------------------------------------------------------------------------------- */
+
+typedef struct op {
+	int32_t ta, tb;
+	uint32_t epilogue;
+	const void *bias;
+} op;
+typedef struct layout {
+	gg_dtype t;
+	uint64_t rows, cols;
+	int64_t ld, stride;
+	int32_t batch;
+} layout;
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *h) { return *h = later(1), CUBLAS_STATUS_SUCCESS; }
+size_t cublasLtGetVersion(void) { return 130000; }
+const char *cublasLtGetStatusString(cublasStatus_t s) { return "failed"; }
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t c, cudaDataType_t t)
+{
+	return *d = later(sizeof(op)), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return free(d), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t a,
+                                              const void *v, size_t n)
+{
+	op *o = (op *)(void *)d;
+	void *to = a == CUBLASLT_MATMUL_DESC_TRANSA     ? (void *)&o->ta
+	           : a == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&o->tb
+	           : a == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&o->epilogue
+	                                                : (void *)&o->bias;
+	return memcpy(to, v, n), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t t, uint64_t rows,
+                                          uint64_t cols, int64_t ld)
+{
+	layout *x = later(sizeof *x);
+	gg_dtype dt = t == CUDA_R_64F   ? GG_F64
+	              : t == CUDA_R_32F ? GG_F32
+	              : t == CUDA_R_16F ? GG_F16
+	                                : GG_BF16;
+	*x = (layout){dt, rows, cols, ld, 0, 1};
+	return *l = (cublasLtMatrixLayout_t)(void *)x, CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+	return free(l), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l, cublasLtMatrixLayoutAttribute_t a,
+                                                const void *v, size_t n)
+{
+	layout *x = (layout *)(void *)l;
+	void *to = a == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? (void *)&x->batch : (void *)&x->stride;
+	return memcpy(to, v, n), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
+{
+	return *p = later(1), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
+{
+	return free(p), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+                                                    cublasLtMatmulPreferenceAttributes_t a, const void *v,
+                                                    size_t n)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+static bool fits(const layout *l, bool t, uint64_t rows, uint64_t cols)
+{
+	return (t ? l->cols : l->rows) == rows && (t ? l->rows : l->cols) == cols &&
+	       l->ld >= (int64_t)l->rows;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
+                                              cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
+                                              cublasLtMatrixLayout_t lc, cublasLtMatrixLayout_t ld,
+                                              cublasLtMatmulPreference_t p, int n,
+                                              cublasLtMatmulHeuristicResult_t *r, int *found)
+{
+	const layout *a = (void *)la, *b = (void *)lb, *c = (void *)lc;
+	const op *o = (void *)d;
+	uint64_t k = o->ta ? a->rows : a->cols;
+	if (!fits(a, o->ta, c->rows, k) || !fits(b, o->tb, k, c->cols) || a->batch != c->batch ||
+	    b->batch != c->batch)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	memset(r, 0, sizeof *r);
+	return *found = 1, CUBLAS_STATUS_SUCCESS;
+}
+
+static double at(const layout *l, const void *p, int64_t batch, bool t, uint64_t r, uint64_t c)
+{
+	gg_tensor x = {.dtype = l->t, .data = (void *)(uintptr_t)p};
+	return gg_get_f64(&x, batch * l->stride + (int64_t)(t ? c : r) + (int64_t)(t ? r : c) * l->ld);
+}
+
+typedef struct product {
+	op o;
+	layout a, b, c;
+	double alpha, beta;
+	const void *pa, *pb, *pc;
+	void *pd;
+} product;
+
+static void do_product(void **arg, unsigned n)
+{
+	const product *p = *(product **)arg[0];
+	gg_tensor d = {.dtype = p->c.t, .data = p->pd},
+	          bias = {.dtype = p->c.t, .data = (void *)(uintptr_t)p->o.bias};
+	uint64_t depth = p->o.ta ? p->a.rows : p->a.cols;
+	bool has_bias = p->o.epilogue & CUBLASLT_EPILOGUE_BIAS, relu = p->o.epilogue & CUBLASLT_EPILOGUE_RELU;
+	for (int64_t k = 0; k < p->c.batch; k++)
+		for (uint64_t r = 0; r < p->c.rows; r++)
+			for (uint64_t c = 0; c < p->c.cols; c++) {
+				double s = 0;
+				for (uint64_t i = 0; i < depth; i++)
+					s += at(&p->a, p->pa, k, p->o.ta, r, i) *
+					     at(&p->b, p->pb, k, p->o.tb, i, c);
+				s *= p->alpha;
+				if (p->beta != 0)
+					s += p->beta * at(&p->c, p->pc, k, false, r, c);
+				s += has_bias ? gg_get_f64(&bias, (int64_t)r) : 0;
+				gg_set_f64(&d, k * p->c.stride + (int64_t)r + (int64_t)c * p->c.ld,
+				           relu && s < 0 ? 0 : s);
+			}
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t la, const void *b, cublasLtMatrixLayout_t lb,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t lc, void *y,
+                              cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t *algo, void *workspace,
+                              size_t n, cudaStream_t s)
+{
+	product *p = later(sizeof *p);
+	bool wide = ((const layout *)(const void *)lc)->t == GG_F64;
+	*p = (product){*(op *)(void *)d,
+	               *(layout *)(void *)la,
+	               *(layout *)(void *)lb,
+	               *(layout *)(void *)lc,
+	               wide ? *(const double *)alpha : *(const float *)alpha,
+	               wide ? *(const double *)beta : *(const float *)beta,
+	               a,
+	               b,
+	               c,
+	               y};
+	submit((launch){.f = do_product, .arg = {p}});
+	return CUBLAS_STATUS_SUCCESS;
+}
