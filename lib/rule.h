@@ -28,6 +28,9 @@ typedef struct gg_rule_host {
 /* All rules on one graph, bodies not included, until none applies. False: reported. */
 bool gg_rules_run(gg_rules *r, gg_graph *g, const gg_rule_host *h);
 
+/* Whether some rule has all the ops of its left side among those given (gg_op -> anything). */
+bool gg_rules_reach(const gg_rules *r, const gg_map *ops);
+
 typedef struct gg_rule_stat {
 	const char *name, *pattern, *replacement, *where; /* where: NULL when there is none */
 	size_t tried, applied;

@@ -789,6 +789,19 @@ static bool sweep(engine *e, gg_rules *set, refusals *list, matcher *k)
 	return changed;
 }
 
+bool gg_rules_reach(const gg_rules *set, const gg_map *ops)
+{
+	for (size_t i = 0; i < set->nrule; i++) {
+		const rule *r = set->rule[i];
+		int k = 0;
+		while (k < r->nleft && gg_map_get(ops, (uint64_t)(uintptr_t)r->node[k]->op))
+			k++;
+		if (k == r->nleft)
+			return true;
+	}
+	return false;
+}
+
 bool gg_rules_run(gg_rules *set, gg_graph *g, const gg_rule_host *h)
 {
 	engine *e = gg_xcalloc(1, sizeof *e);

@@ -100,6 +100,7 @@ static struct {
 	const char *explain, *reproducer;
 	const char **plugin; /* absolute paths */
 	size_t nplugin, cap_plugin;
+	gg_map ops; /* that the model has now */
 	gg_arena arena;
 } opt = {.left = -1};
 
@@ -417,6 +418,16 @@ static void leave_reproducer(const step *s, const gg_buf *input, const gg_buf *c
 		gg_note(&tool.d, "wrote '%s' and '%s'", text, script);
 }
 
+static void find_ops(const gg_model *m)
+{
+	const gg_op *seen = 0;
+	gg_map_fini(&opt.ops);
+	for (const gg_graph *g = m->graphs; g; g = g->next_graph)
+		for (const gg_node *n = g->first; n; n = n->next)
+			if (n->op != seen)
+				gg_map_put(&opt.ops, (uint64_t)(uintptr_t)(seen = n->op), (void *)n->op);
+}
+
 static bool run_pass(step *s, gg_model *m)
 {
 	gg_pass_run *r = &s->run;
@@ -429,8 +440,10 @@ static bool run_pass(step *s, gg_model *m)
 	r->noption = (int)s->noption;
 	r->left = &opt.left;
 	r->remarks = opt.remarks;
-	bool good = run_graphs(r, m->main);
+	bool good = !rules_reach(r, &opt.ops) || run_graphs(r, m->main);
 	bool changed = r->applied != before;
+	if (changed)
+		find_ops(m);
 	if (good && changed && m->target)
 		good = gg_select_open(&tool.d, m);
 	if (changed && m->stage && !strcmp(m->stage, "build")) {
@@ -472,6 +485,7 @@ static bool run_step(step *s, gg_model *m)
 
 static bool optimise(gg_tool *t, gg_model *m, void *arg)
 {
+	find_ops(m);
 	for (size_t i = 0; i < opt.nstep; i++)
 		if (!run_step(&opt.step[i], m))
 			return false;

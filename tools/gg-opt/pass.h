@@ -10,7 +10,7 @@
 
 #include "../../lib/gg.h"
 
-#define GG_PASS_ABI 2
+#define GG_PASS_ABI 3
 
 typedef struct gg_refusal {
 	const char *why;
@@ -38,6 +38,7 @@ typedef struct gg_pass {
 	const char *explain;  /* pattern, replacement, guards, formula: for --explain */
 	const char *pipeline; /* the pipelines it is in and its place: "common:10 inference:20"; "" none */
 	const char *options;  /* "size=N: most elements of a folded constant (65536)", or NULL */
+	const char *ops;      /* there is work only where one of these ops is: "Pad Slice"; NULL: look */
 	bool exact;           /* results are bit-equal */
 	const char *rules;    /* rewrite rules, or NULL */
 	bool (*run)(gg_pass_run *p,

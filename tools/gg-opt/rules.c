@@ -1,4 +1,6 @@
 #include "rules.h"
+#include <stdio.h>
+#include <string.h>
 
 static bool apply(void *ctx, const gg_node *n) { return gg_apply(ctx, n); }
 static void refused(void *ctx, const gg_node *n, const char *why) { gg_refused(ctx, n, why); }
@@ -12,11 +14,31 @@ static gg_rules *compile(const gg_pass *p)
 	return r;
 }
 
+bool rules_reach(gg_pass_run *p, const gg_map *ops)
+{
+	if (p->pass->rules && !p->rules)
+		p->rules = compile(p->pass);
+	if (p->rules && gg_rules_reach(p->rules, ops))
+		return true;
+	if (!p->pass->run || !p->pass->ops)
+		return p->pass->run;
+	char name[64];
+	for (const char *s = p->pass->ops; *s; s += strspn(s, " ")) {
+		size_t n = strcspn(s, " ");
+		snprintf(name, sizeof name, "%.*s", (int)n, s);
+		const gg_op *op = gg_op_find(name);
+		if (!op)
+			gg_bug("pass '%s' looks for an op '%s'", p->pass->name, name);
+		if (gg_map_get(ops, (uint64_t)(uintptr_t)op))
+			return true;
+		s += n;
+	}
+	return false;
+}
+
 bool rules_run(gg_pass_run *p, gg_graph *g)
 {
 	gg_rule_host host = {p->d, apply, refused, p};
-	if (p->pass->rules && !p->rules)
-		p->rules = compile(p->pass);
 	if (p->rules && !gg_rules_run(p->rules, g, &host))
 		return false;
 	return !p->pass->run || p->pass->run(p, g);

@@ -7,7 +7,10 @@
 /* A pass of the rules in `text`, which a message calls `from`; NULL: reported. */
 const gg_pass *rules_pass(gg_diag *d, gg_arena *a, const char *name, const char *from, const char *text,
                           gg_rules **out);
-/* The pass on one graph: its rules, then its function. *rules: compiled at the first call. */
+/* Whether the pass has work in a graph with these ops (gg_op -> anything). *rules: compiled at the
+ * first call. */
+bool rules_reach(gg_pass_run *p, const gg_map *ops);
+/* The pass on one graph: its rules, then its function. */
 bool rules_run(gg_pass_run *p, gg_graph *g);
 /* For --explain: pattern, replacement and guards of each rule. */
 void rules_explain(gg_buf *b, const gg_pass *p);

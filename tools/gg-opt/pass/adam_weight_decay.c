@@ -51,6 +51,7 @@ const gg_pass gg_pass_adam_weight_decay = {
         "Sub(Mul(p, factor), Mul(lr, u)) => the same with factor for wd and {decay=\"factor\"}, as AdamW "
         "has it\n" ADAM_FORMS
         "A decay that is a tensor is refused: the op has one for all elements.\n" ADAM_GUARDS,
+    .ops = "Sqrt",
     .pipeline = "optimize:20",
     .run = run,
 };

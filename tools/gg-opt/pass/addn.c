@@ -32,6 +32,7 @@ const gg_pass gg_pass_addn = {
     .name = "addn",
     .help = "AddN of two inputs becomes Add",
     .explain = "AddN(a, b) => Add(a, b)\nAddN with one input or more than two stays.",
+    .ops = "AddN",
     .pipeline = "optimize:110",
     .exact = true,
     .run = run,

@@ -163,6 +163,7 @@ const gg_pass gg_pass_adjust_depend_allgather = {
                "a Cast.\nOriginals of one number that differ in recompute are an error. Refused where the "
                "input is no "
                "Depend, or\nthe result an output.",
+    .ops = "AllGather",
     .pipeline = "hardware:150",
     .exact = true,
     .run = run,

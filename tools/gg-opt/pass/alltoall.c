@@ -79,6 +79,7 @@ const gg_pass gg_pass_alltoall = {
                "group}){axis=c}\n"
                "Ids count within the group. Refused where the size of the group is not known or is not N, or "
                "the\nrank of x is not known.",
+    .ops = "AllToAll",
     .pipeline = "optimize:40",
     .exact = true,
     .run = run,

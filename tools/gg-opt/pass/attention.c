@@ -191,6 +191,7 @@ const gg_pass gg_pass_attention = {
         "are not transposed, when heads are broadcast, or after selection for a target with kernels.\n"
         "A row that -inf masks everywhere gives 0, where the plain ops give NaN. gg-select writes\n"
         "Attention in plain ops again for a target that has no kernel for it.",
+    .ops = "Softmax",
     .pipeline = "inference:50",
     .exact = false,
     .run = run,

@@ -44,6 +44,7 @@ const gg_pass gg_pass_bce_with_logits = {
     .explain = "BCEWithLogitsLoss(x, y, weight, pos_weight) {reduction=sum|mean}\n"
                "  => ReduceSum|ReduceMean(BCEWithLogitsLoss(x, y, weight, pos_weight) {reduction=none})\n"
                "over all axes, without them in the result. With reduction none it stays.",
+    .ops = "BCEWithLogitsLoss",
     .pipeline = "optimize:130 run_op:10",
     .run = run,
 };

@@ -85,6 +85,7 @@ const gg_pass gg_pass_cast_all = {
         "there when the step begins cannot depend on one of the results. Left out: casts to and from other "
         "dtypes, those with\n"
         "attributes, and one that would be alone.",
+    .ops = "Cast",
     .pipeline = "optimize:80",
     .exact = true,
     .run = run,

@@ -95,6 +95,7 @@ const gg_pass gg_pass_casts = {
         "a. Refused where the first cast rounds or cuts: f32 -> f16 -> f32 stays, as does f64 -> f32 -> "
         "f16,\n"
         "which rounds twice.",
+    .ops = "Cast",
     .pipeline = "inference:25",
     .exact = true,
     .run = run,

@@ -108,6 +108,7 @@ const gg_pass gg_pass_combine_momentum = {
         "a member whose\n"
         "result is read by a node of the step, or that control edges tie to one, and one that would be "
         "alone.",
+    .ops = "FusedScaleApplyMomentum FusedWeightScaleApplyMomentum",
     .pipeline = "optimize:90",
     .exact = true,
     .run = run,

@@ -74,6 +74,7 @@ const gg_pass gg_pass_concat_allgather = {
         "y0, y1 = AllGather(x0, x1){rank_size=R} => p... = AllGather(x0, x1){fused=1}, R parts of each,\n"
         "rank by rank; yi = Concat(p[i], p[i + 2], ...){axis=0}\n"
         "Refused where the fusion number is 0, rank_size is not given or 1, or one value is gathered.",
+    .ops = "AllGather",
     .pipeline = "hardware:170",
     .exact = true,
     .run = run,

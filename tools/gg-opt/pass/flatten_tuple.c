@@ -39,6 +39,7 @@ const gg_pass gg_pass_flatten_tuple = {
     .explain = "t0, t1, ... = MakeTuple(a, b, ...): whoever reads t0 reads a, and so on; the node goes.\n"
                "Refused when a node waits for it, or an element is a declared output and what it holds is "
                "an\ninput, a constant or another output.",
+    .ops = "MakeTuple TupleGetItem",
     .pipeline = "common:45",
     .exact = true,
     .run = run,

@@ -157,6 +157,7 @@ const gg_pass gg_pass_fold_bn = {
         "Refused in training mode, when the value between has another reader or is an output, when weights "
         "or\n"
         "statistics are not constant, when a channel's scale is not finite, and below f32.",
+    .ops = "BatchNormalization",
     .pipeline = "inference:10",
     .exact = false,
     .run = run,

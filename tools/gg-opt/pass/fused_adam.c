@@ -19,6 +19,7 @@ const gg_pass gg_pass_fused_adam = {
     .help = "the nodes of an Adam step become one op",
     .explain = "Sub(p, Mul(lr, u)) => FusedAdam(beta1, 1-beta1, beta2, 1-beta2, eps, lr, p, m, v, g [, "
                "correction])\n" ADAM_FORMS ADAM_GUARDS,
+    .ops = "Sqrt",
     .pipeline = "optimize:30",
     .run = run,
 };

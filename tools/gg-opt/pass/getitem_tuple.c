@@ -41,6 +41,7 @@ const gg_pass gg_pass_getitem_tuple = {
     .explain = "TupleGetItem(MakeTuple(x0, x1, ...)){index=i} => xi\n"
                "Refused when the tuple comes from elsewhere, a node waits for the item, or the item is a "
                "declared\noutput and the element an input, a constant or another output.",
+    .ops = "TupleGetItem",
     .pipeline = "hardware:180",
     .exact = true,
     .run = run,

@@ -85,6 +85,7 @@ const gg_pass gg_pass_inplace = {
                "another\nreader or is an output, the shapes are not surely equal, a node waits for one of "
                "the three, or "
                "the target\nhas no kernel for it.",
+    .ops = "ConvTranspose",
     .pipeline = "hardware:100",
     .exact = true,
     .run = run,

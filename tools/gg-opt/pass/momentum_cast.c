@@ -34,6 +34,7 @@ const gg_pass gg_pass_momentum_cast = {
                "(The pass of "
                "MindSpore\n"
                "called ReplaceMomentumCast means this, but its guard never lets it act.)",
+    .ops = "ApplyMomentum",
     .pipeline = "optimize:100",
     .exact = true,
     .run = run,

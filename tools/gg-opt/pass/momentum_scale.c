@@ -22,6 +22,7 @@ const gg_pass gg_pass_momentum_scale = {
     .explain = "ApplyMomentum(var, acc, lr, Mul(g, scale), momentum)\n"
                "  => FusedScaleApplyMomentum(scale, var, acc, lr, g, momentum)\n"
                "acc = momentum acc + g scale;  var -= lr acc" MOMENTUM_GUARDS,
+    .ops = "ApplyMomentum",
     .pipeline = "optimize:60",
     .run = run,
 };

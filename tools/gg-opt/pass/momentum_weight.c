@@ -19,6 +19,7 @@ const gg_pass gg_pass_momentum_weight = {
                "  => FusedWeightApplyMomentum(wd, var, acc, lr, g, momentum)\n"
                "acc = momentum acc + (wd var + g);  var -= lr acc\n"
                "Add may be AddN or Sum of two; operands may stand in either order." MOMENTUM_GUARDS,
+    .ops = "ApplyMomentum",
     .pipeline = "optimize:70",
     .run = run,
 };

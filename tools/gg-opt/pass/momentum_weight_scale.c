@@ -27,6 +27,7 @@ const gg_pass gg_pass_momentum_weight_scale = {
                "  => FusedWeightScaleApplyMomentum(wd, scale, var, acc, lr, g, momentum)\n"
                "acc = momentum acc + (wd var + g) scale;  var -= lr acc\n"
                "Add may be AddN or Sum of two; operands may stand in either order." MOMENTUM_GUARDS,
+    .ops = "ApplyMomentum",
     .pipeline = "optimize:50",
     .run = run,
 };

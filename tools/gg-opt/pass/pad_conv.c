@@ -140,6 +140,7 @@ const gg_pass gg_pass_pad_conv = {
         "Refused when the padding is not constant, cuts, or touches batch or channels; when the padded "
         "value\n"
         "has another reader; with auto_pad SAME_*, ceil_mode in pools, or MaxPool's indices.",
+    .ops = "Pad",
     .pipeline = "inference:15",
     .exact = false,
     .run = run,

@@ -9,6 +9,7 @@ const gg_pass gg_pass_post_bn_add_relu = {
     .help = "BatchNormalization, an addition of it and Relu become BatchNormAddRelu",
     .explain = "Relu(Add(z, BatchNormalization(x, s, b, m, v):0))\n=> BatchNormAddRelu(x, s, b, m, v, "
                "z)" BN_ADD_GUARDS,
+    .ops = "BatchNormalization",
     .pipeline = "hardware:40",
     .exact = true,
     .run = run,

@@ -68,6 +68,7 @@ const gg_pass gg_pass_print_reduce = {
     .explain =
         "Print(\"loss\", x, \"of\", n) => Print(x, n){string_pos=[0, 2], string_value=[\"loss\", \"of\"]}\n"
         "Refused for texts that are no constant, and constants of several texts: they stay operands.",
+    .ops = "Print",
     .pipeline = "optimize:120",
     .exact = true,
     .run = run,

@@ -67,6 +67,7 @@ const gg_pass gg_pass_relu_v2 = {
         "Bit i % 32 of word i / 32 is x[i] > 0; dx is dy where it is 1, else 0, so that y need not be "
         "kept.\nRefused where the shape is not known, dy has another shape, the data are integers, a node "
         "waits for\none of the two, or the target has no kernels for them.",
+    .ops = "ReluGrad",
     .pipeline = "hardware:110",
     .exact = true,
     .run = run,

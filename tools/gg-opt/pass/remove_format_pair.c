@@ -53,6 +53,7 @@ const gg_pass gg_pass_remove_format_pair = {
         "Transpose(Transpose(x) {perm=p}) {perm=q} => x where p[q[i]] = i for every axis i.\n"
         "Permutations decide, not shapes: with equal extents two shapes agree though the axes do not.\n"
         "The first conversion stays while others read it. Refused between two declared names.",
+    .ops = "Reorder Transpose",
     .pipeline = "hardware:70",
     .exact = true,
     .run = run,

@@ -50,6 +50,7 @@ const gg_pass gg_pass_remove_redundant_format = {
     .explain =
         "a = Reorder(x), b = Reorder(x) of one layout, or a = Transpose(x), b = Transpose(x) of one\n"
         "permutation => readers of b read a, the first of them. Refused when both are declared outputs.",
+    .ops = "Reorder Transpose",
     .pipeline = "hardware:80",
     .exact = true,
     .run = run,

@@ -426,6 +426,7 @@ const gg_pass gg_pass_transposes = {
         "by a least cut, which are; it changes the graph only if fewer Transposes remain.\n"
         "Then a Transpose that moves only axes of one element becomes a Reshape, and one before a Gemm its\n"
         "transA or transB. Large constants, states, and operands of another rank that are not constant stay.",
+    .ops = "Transpose",
     .pipeline = "inference:20",
     .exact = false,
     .run = run,

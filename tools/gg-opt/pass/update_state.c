@@ -53,6 +53,7 @@ const gg_pass gg_pass_update_state = {
         "UpdateState(u, a0, a1, ...): drops a1, ... where only this node reads them, so that nodes kept for\n"
         "their order alone go. a0 stays always. Refused for parameters, inputs and constants, values with\n"
         "another reader, and values that come from an effect (Print, an update of state) or after one.",
+    .ops = "UpdateState",
     .pipeline = "hardware:90 final:10",
     .exact = true,
     .run = run,
