@@ -45,7 +45,7 @@ graph() {
 	echo 'return true;' | build old 1
 	run gg-opt --load=./old.so --pass=old /dev/null
 	[ "$status" = 2 ]
-	[[ "$output" == *"plugin './old.so' was built for ABI 1, this gg-opt has ABI 2: build it again"* ]]
+	[[ "$output" == *"plugin './old.so' was built for ABI 1, this gg-opt has ABI "*": build it again"* ]]
 	echo 'int x;' >none.c && cc -shared -fPIC -o none.so none.c
 	run gg-opt --load=none.so /dev/null
 	[ "$status" = 2 ]

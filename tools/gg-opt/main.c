@@ -1,13 +1,12 @@
 /* gg-opt: runs passes on a graph. The plan is a list of steps, made from --pass and --pipeline in
  * the order given; each model of the input goes through it. */
-#include "pass.h"
-#include "rules.h"
+#include "step.h"
+#include "verify.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define X(NAME) extern const gg_pass gg_pass_##NAME;
 #include "passes.inc"
@@ -40,6 +39,7 @@ enum {
 	TIME,
 	LIMIT,
 	CHECK,
+	VERIFY,
 	REPRODUCER,
 	REWRITE,
 	RULES
@@ -65,6 +65,8 @@ static const gg_option options[] = {
     {TIME, "time", 0, 0, "print the time of each pass"},
     {LIMIT, "limit", 0, "N", "stop after N single rewrites"},
     {CHECK, "check", 0, "all", "check the whole graph after every pass, changed or not"},
+    {VERIFY, "verify", 0, "[N]",
+     "run the graph before and after each pass on N made-up inputs (3), and compare"},
     {REPRODUCER, "reproducer", 0, "DIR", "when a pass fails, leave its input and command line here"},
     {0},
 };
@@ -80,14 +82,6 @@ static gg_tool tool = {
                 "  gg-opt --explain=bn_relu\n",
 };
 
-typedef struct step {
-	const gg_pass *pass;
-	const char **option;
-	size_t noption;
-	gg_pass_run run; /* its counters, over all models */
-	double ms;
-} step;
-
 static struct {
 	const gg_pass **pass;
 	size_t npass, cap_pass;
@@ -98,6 +92,7 @@ static struct {
 	bool given, list, json, print_pipeline, changed, stats, remarks, time, check_all;
 	int64_t left;
 	const char *explain, *reproducer;
+	verify *verify;
 	const char **plugin; /* absolute paths */
 	size_t nplugin, cap_plugin;
 	gg_map ops; /* that the model has now */
@@ -373,29 +368,13 @@ static void print_stats(void)
 }
 
 /* ---- running ------------------------------------------------------------------------------ */
-static double now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static bool run_graphs(gg_pass_run *r, gg_graph *g)
-{
-	gg_graph *b;
-	for (gg_node *n = r->m->graphs->next_graph ? g->first : 0; n;
-	     n = n->next) /* where there are bodies */
-		for (int i = 0; (b = gg_body(n, i)); i++)
-			if (!run_graphs(r, b))
-				return false;
-	return rules_run(r, g);
-}
-
 /* How to run the step again on its input, from a script beside it. */
 static void command_of(const step *s, gg_buf *b)
 {
 	const char *name = s->pass->name;
 	gg_buf_str(b, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && gg-opt --check=all ");
+	if (opt.verify)
+		gg_buf_printf(b, "--verify=%zu ", verify_samples(opt.verify));
 	if (!strcmp(name, "rewrite") || !strcmp(name, "rules")) {
 		gg_buf_printf(b, "--rules=/dev/stdin %s.gg <<'END'\n%s\nEND\n", name, s->pass->rules);
 		return;
@@ -418,50 +397,21 @@ static void leave_reproducer(const step *s, const gg_buf *input, const gg_buf *c
 		gg_note(&tool.d, "wrote '%s' and '%s'", text, script);
 }
 
-static void find_ops(const gg_model *m)
+/* A pass that changes the interface says so: what follows is compared with its graph. */
+static bool verify_step(const step *s, gg_model *m, size_t before)
 {
-	const gg_op *seen = 0;
-	gg_map_fini(&opt.ops);
-	for (const gg_graph *g = m->graphs; g; g = g->next_graph)
-		for (const gg_node *n = g->first; n; n = n->next)
-			if (n->op != seen)
-				gg_map_put(&opt.ops, (uint64_t)(uintptr_t)(seen = n->op), (void *)n->op);
-}
-
-static bool run_pass(step *s, gg_model *m)
-{
-	gg_pass_run *r = &s->run;
-	size_t before = r->applied;
-	double start = now_ms();
-	r->pass = s->pass;
-	r->d = &tool.d;
-	r->m = m;
-	r->option = s->option;
-	r->noption = (int)s->noption;
-	r->left = &opt.left;
-	r->remarks = opt.remarks;
-	bool good = !rules_reach(r, &opt.ops) || run_graphs(r, m->main);
-	bool changed = r->applied != before;
-	if (changed)
-		find_ops(m);
-	if (good && changed && m->target)
-		good = gg_select_open(&tool.d, m);
-	if (changed && m->stage && !strcmp(m->stage, "build")) {
-		gg_drop_plan(m);
-		m->stage = "select";
-	}
-	if (good && (changed || opt.check_all))
-		good = gg_check(&tool.d, m);
-	if (!good)
-		gg_error(&tool.d, tool.d.status, "pass '%s' failed", s->pass->name);
-	gg_arena_fini(&r->scratch);
-	s->ms += now_ms() - start;
-	return good;
+	if (!opt.verify || s->run.applied == before)
+		return true;
+	if (!s->pass->interface)
+		return verify_pass(opt.verify, &tool.d, s, m);
+	gg_note(&tool.d, "--verify: pass '%s' changes what the graph computes: not compared", s->pass->name);
+	return verify_start(opt.verify, &tool.d, m);
 }
 
 static bool run_step(step *s, gg_model *m)
 {
 	const char *name = s->pass->name;
+	size_t applied = s->run.applied;
 	gg_buf before = {0}, command = {0};
 	if (is_in(opt.before, opt.nbefore, name))
 		print_graph(m, "before", name);
@@ -470,8 +420,10 @@ static bool run_step(step *s, gg_model *m)
 	if (opt.reproducer)
 		command_of(s, &command);
 	crash_watch(name, opt.reproducer, &before, &command);
-	bool good = run_pass(s, m);
+	s->run.remarks = opt.remarks;
+	bool good = step_run(s, &tool.d, m, &opt.ops, &opt.left, opt.check_all);
 	crash_watch(0, 0, 0, 0);
+	good = good && verify_step(s, m, applied);
 	if (!good && opt.reproducer)
 		leave_reproducer(s, &before, &command);
 	if (good && opt.changed)
@@ -485,13 +437,24 @@ static bool run_step(step *s, gg_model *m)
 
 static bool optimise(gg_tool *t, gg_model *m, void *arg)
 {
-	find_ops(m);
+	step_find_ops(m, &opt.ops);
+	if (opt.verify && !verify_start(opt.verify, &tool.d, m))
+		return false;
 	for (size_t i = 0; i < opt.nstep; i++)
 		if (!run_step(&opt.step[i], m))
 			return false;
 	if (opt.nstep && !m->target)
 		m->stage = "opt";
 	return true;
+}
+
+static void start_verify(const char *value)
+{
+	int64_t n = 3;
+	if (value && (!gg_parse_int(value, &n) || n < 1 || n > 10000))
+		gg_usage(&tool, "--verify=%s is not a count from 1 to 10000", value);
+	verify_free(opt.verify);
+	opt.verify = verify_new(n);
 }
 
 static void take_option(int id, const char *value)
@@ -539,6 +502,9 @@ static void take_option(int id, const char *value)
 	case LIMIT:
 		if (!gg_parse_int(value, &opt.left) || opt.left < 0)
 			gg_usage(&tool, "--limit=%s is not a count", value);
+		break;
+	case VERIFY:
+		start_verify(value);
 		break;
 	case CHECK:
 		if (strcmp(value, "all"))
@@ -615,5 +581,6 @@ int main(int argc, char **argv)
 	print_stats();
 	for (size_t i = 0; i < opt.nstep; i++)
 		gg_rules_free(opt.step[i].run.rules);
+	verify_free(opt.verify);
 	return status;
 }

@@ -47,5 +47,6 @@ const gg_pass gg_pass_adagrad = {
     .pipeline = "",
     .options = TRAIN_OPTIONS("0.01") "; lr_decay=X: (0); eps=X: (1e-10); start=X: (0); "
                                      "weight_decay=X: on all parameters (0)",
+    .interface = true,
     .run = run,
 };

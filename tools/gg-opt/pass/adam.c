@@ -22,5 +22,6 @@ const gg_pass gg_pass_adam = {
                "from 1. State: 'NAME.exp_avg' (m), 'NAME.exp_avg_sq' (v)." TRAIN_EXPLAIN,
     .pipeline = "",
     .options = TRAIN_OPTIONS("0.001") "; " ADAM_OPTIONS "; weight_decay=X: on all parameters (0)",
+    .interface = true,
     .run = run,
 };

@@ -34,5 +34,6 @@ const gg_pass gg_pass_adamw = {
                "'NAME.exp_avg_sq' (v)." TRAIN_EXPLAIN,
     .pipeline = "",
     .options = TRAIN_OPTIONS("0.001") "; " ADAM_OPTIONS "; weight_decay=X: on all parameters (0.01)",
+    .interface = true,
     .run = run,
 };

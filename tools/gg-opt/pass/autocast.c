@@ -164,5 +164,6 @@ const gg_pass gg_pass_autocast = {
                "bf16 has the range of f32 and needs none.",
     .pipeline = "",
     .options = "dtype=f16|bf16: (f16); loss_scale=dynamic|X: with f16 (dynamic)",
+    .interface = true,
     .run = run,
 };

@@ -170,5 +170,6 @@ const gg_pass gg_pass_grad = {
     .options = "of=NAME: another value than 'loss'; freeze=GLOB: parameters without gradients; outputs=0|1: "
                "gradients are "
                "outputs (0)",
+    .interface = true,
     .run = run,
 };

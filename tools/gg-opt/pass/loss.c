@@ -292,5 +292,6 @@ const gg_pass gg_pass_loss = {
         "prediction (the first output); axis=K: of the classes (-1); reduction=mean|sum: (mean); "
         "delta=X: huber: (1); label_smoothing=X: (0); ignore_index=N: a "
         "label that counts for nothing",
+    .interface = true,
     .run = run,
 };

@@ -64,5 +64,6 @@ const gg_pass gg_pass_momentum = {
     .pipeline = "",
     .options = TRAIN_OPTIONS("0.001") "; momentum=X: (0.9); dampening=X: (0); nesterov=0|1: (0); "
                                       "weight_decay=X: on all parameters (0)",
+    .interface = true,
     .run = run,
 };

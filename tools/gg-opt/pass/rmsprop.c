@@ -47,5 +47,6 @@ const gg_pass gg_pass_rmsprop = {
     .pipeline = "",
     .options = TRAIN_OPTIONS("0.01") "; alpha=X: (0.99); eps=X: (1e-08); momentum=X: (0); centered=0|1: (0); "
                                      "weight_decay=X: on all parameters (0)",
+    .interface = true,
     .run = run,
 };

@@ -17,5 +17,6 @@ const gg_pass gg_pass_sgd = {
                "torch.optim.SGD without momentum; see the pass momentum for that." TRAIN_EXPLAIN,
     .pipeline = "",
     .options = TRAIN_OPTIONS("0.001") "; weight_decay=X: on all parameters (0)",
+    .interface = true,
     .run = run,
 };

@@ -102,5 +102,6 @@ const gg_pass gg_pass_to_inference = {
         "other\n"
         "outputs stay. BatchNormalization takes its running statistics again, Dropout lets all through.",
     .pipeline = "",
+    .interface = true,
     .run = run,
 };

@@ -1,0 +1,138 @@
+#!/usr/bin/env bats
+# What finds a wrong pass: --verify names it, --bisect finds it among all others, --reduce makes the graph small.
+
+setup_file() {
+	export ROOT="$BATS_TEST_DIRNAME/../.."
+	cd "$BATS_FILE_TMPDIR"
+	mkdir -p inc/gg
+	cp "$ROOT"/lib/*.h "$ROOT/lib/dtype.inc" inc/gg
+	sed 's|"../../lib/gg.h"|"gg.h"|' "$ROOT/tools/gg-opt/pass.h" >inc/gg/pass.h
+	# Right but for one case: Neg(Sub(a, b)) => Sub(b, a) also takes the Neg away from other ops.
+	cat >wrong.c <<-'EOT'
+	#include <gg/pass.h>
+	#include <string.h>
+	static bool run(gg_pass_run *p, gg_graph *g)
+	{
+		for (gg_node *n = g->first, *next; n; n = next) {
+			next = n->next;
+			if (strcmp(n->op->name, "Neg") || !gg_can_replace(n->out[0], gg_in(n, 0)))
+				continue;
+			if (gg_in(n, 0)->producer && !strcmp(gg_in(n, 0)->producer->op->name, "Abs"))
+				continue;
+			if (!gg_apply(p, n))
+				return true;
+			gg_replace_value(n->out[0], gg_in(n, 0));
+			gg_remove_node(n);
+		}
+		return true;
+	}
+	static const gg_pass pass = {.name = "wrong", .help = "h", .explain = "e", .pipeline = "common:55", .run = run};
+	const int gg_plugin_abi = GG_PASS_ABI;
+	const gg_pass *const gg_plugin_passes[] = {&pass, 0};
+	EOT
+	cc -shared -fPIC -Iinc -o wrong.so wrong.c
+	# 150 nodes, of which only %n145 is to blame.
+	{
+		printf 'graph "long"\ninput %%x : f32[2,3]\n%%n0 = Identity(%%x)\n'
+		ops=(Abs Relu Sigmoid Tanh)
+		for i in {1..149}; do
+			case $i in
+			145) echo "%n145 = Neg(%n144)" ;;
+			*[05]) echo "%n$i = Add(%n$((i - 1)), %n$((i / 2)))" ;;
+			*) echo "%n$i = ${ops[i % 4]}(%n$((i - 1)))" ;;
+			esac
+		done
+		printf 'output %%n149\noutput %%n90\n'
+	} >long.gg
+}
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	export PLUGIN="--load=$BATS_FILE_TMPDIR/wrong.so" LONG="$BATS_FILE_TMPDIR/long.gg"
+}
+
+graph() { # LINE...
+	printf 'graph "g"\n'
+	printf '%s\n' "$@"
+}
+
+@test "--verify: a wrong rule is named with its rewrite, nodes, output, place and values" {
+	graph 'input %x : f32[2]' 'input %y : f32[2]' '%p = Add(%x, %y)' '%q = Relu(%p)' '%r = Neg(%q)' 'output %r' >g.gg
+	run gg-opt --rewrite='Relu(Add(a, b)) => Add(Relu(a), Relu(b))' --verify -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[[ "$output" == "gg-opt: g.gg: pass 'rewrite', rewrite 1, "*"(Add), "*"(Relu) => "*": output 'r'["*" is "*", was "*" (normal inputs)" ]]
+	run gg-opt --rewrite='Relu(Add(a, b)) => Relu(Add(b, a))' --limit=1 --verify=6 -o /dev/null g.gg
+	[ "$status" = 0 ]
+	[ -z "$output" ]
+}
+
+@test "--verify leaves a reproducer that fails in the same way" {
+	mkdir out
+	graph 'input %x : f32[2]' '%y = Neg(%x)' '%r = Exp(%y)' 'output %r' >g.gg
+	run gg-opt "$PLUGIN" --pass=cse,wrong --verify=2 --reproducer=out -o /dev/null g.gg
+	[ "$status" = 1 ]
+	run sh out/wrong.sh
+	[ "$status" = 1 ]
+	[[ "$output" == *"pass 'wrong', rewrite 1, 'y' (Neg)"* ]]
+}
+
+@test "--verify: of many rewrites the wrong one is told" {
+	graph 'input %x : f32[2]' 'const %z : f32[] = 0' '%a = Mul(%x, %z)' '%b = Neg(%a)' '%c = Mul(%b, %z)' '%d = Neg(%c)' \
+		'%e = Add(%d, %x)' '%f = Neg(%e)' '%g = Sigmoid(%f)' '%h = Mul(%g, %z)' '%i = Neg(%h)' '%j = Add(%i, %g)' 'output %j' >g.gg
+	run gg-opt "$PLUGIN" --pass=wrong --verify=1 -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[[ "$output" == *"pass 'wrong', rewrite 3, 'f' (Neg)"* ]]
+}
+
+@test "--verify: special values, signs of zeros where a pass claims exactness, integers, states" {
+	graph 'input %x : f32[64]' '%y = Max(%x, %x)' 'output %y' >g.gg
+	run gg-opt --rewrite='Max(x, x) => Relu(x)' --verify -o /dev/null g.gg
+	[ "$status" = 1 ]
+	graph 'input %x : f32[2]' 'param %w : f32[2] = ones' 'const %k : f32[] = 0.5' '%u = Mul(%w, %k)' '%n = Add(%u, %x)' \
+		'%y = Neg(%w)' 'output %y' 'state %w <- %n' >g.gg
+	run gg-opt --rewrite='Mul(w, k) => Add(w, k)' --verify -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[[ "$output" == *"output 'y'[0] is "*", step 2)"* || "$output" == *"state 'w'"* ]]
+	graph 'input %x : i32[9]' 'input %i : i64[4]' '%y = Gather(%x, %i)' '%r = Neg(%y)' '%s = Neg(%r)' 'output %s' >g.gg
+	run gg-opt --rewrite='Neg(Neg(x)) => Identity(x)' --verify=9 -o /dev/null g.gg
+	[ "$status" = 0 ]
+	[ -z "$output" ]
+	run gg-opt --rewrite='Neg(Neg(x)) => Abs(x)' --verify=9 -o /dev/null g.gg
+	[ "$status" = 1 ]
+}
+
+@test "--verify: what is not compared is told" {
+	graph 'input %x : f32[N,3]' 'param %w : f32[3,2] = normal(1, 0, 1)' '%y = MatMul(%x, %w)' 'output %y' >g.gg
+	run gg-opt --pass=loss:kind=mse:target=t,grad,sgd --verify -o /dev/null g.gg
+	[ "$status" = 0 ]
+	for p in loss grad sgd; do
+		[[ "$output" == *"note: --verify: pass '$p' changes what the graph computes: not compared"* ]]
+	done
+	run gg-opt --verify=0 g.gg
+	[ "$status" = 2 ]
+	[[ "$output" == *"--verify=0 is not a count from 1 to 10000"* ]]
+}
+
+@test "--verify after selection: kernels and layouts of any target are undone" {
+	graph 'input %x : f32[1,16,4,4]' 'param %w : f32[16,16,3,3] = normal(1, 0, 1)' \
+		'%c = Conv(%x, %w) {pads=[1,1,1,1]}' '%r = Relu(%c)' '%n = Neg(%r)' '%t = Tanh(%n)' 'output %t' >g.gg
+	for target in cpu ref cuda:sm_90; do
+		gg-select -q --target=$target --layout=auto g.gg >s.gg
+		run bash -c "gg-opt --pipeline=hardware,final --verify s.gg | gg-dump"
+		[ "$status" = 0 ]
+		[[ "$output" != *verify:* ]]
+		run gg-opt "$PLUGIN" --pipeline=hardware --pass=wrong --verify -o /dev/null s.gg
+		[ "$status" = 1 ]
+		[[ "$output" == *"pass 'wrong', rewrite 1, 'n' (Neg)"* ]]
+	done
+}
+
+@test "--verify: collectives run on a world of ranks" {
+	graph 'input %x : f32[4]' '%a = AllReduce(%x)' '%b = Neg(%a)' '%c = Exp(%b)' 'output %c' >g.gg
+	run gg-opt "$PLUGIN" --pass=wrong --verify -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[[ "$output" == *"rank 0 of 3)"* ]]
+	run gg-opt --verify -o /dev/null g.gg
+	[ "$status" = 0 ]
+}

@@ -1,0 +1,127 @@
+#include "step.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static bool run_graphs(gg_pass_run *r, gg_graph *g)
+{
+	gg_graph *b;
+	for (gg_node *n = r->m->graphs->next_graph ? g->first : 0; n;
+	     n = n->next) /* where there are bodies */
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			if (!run_graphs(r, b))
+				return false;
+	return rules_run(r, g);
+}
+
+void step_find_ops(const gg_model *m, gg_map *ops)
+{
+	const gg_op *seen = 0;
+	gg_map_fini(ops);
+	for (const gg_graph *g = m->graphs; g; g = g->next_graph)
+		for (const gg_node *n = g->first; n; n = n->next)
+			if (n->op != seen)
+				gg_map_put(ops, (uint64_t)(uintptr_t)(seen = n->op), (void *)n->op);
+}
+
+bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check)
+{
+	gg_pass_run *r = &s->run;
+	size_t before = r->applied;
+	double start = now_ms();
+	r->pass = s->pass;
+	r->d = d;
+	r->m = m;
+	r->option = s->option;
+	r->noption = (int)s->noption;
+	r->left = left;
+	bool good = !rules_reach(r, ops) || run_graphs(r, m->main);
+	bool changed = r->applied != before;
+	if (changed)
+		step_find_ops(m, ops);
+	if (good && changed && m->target)
+		good = gg_select_open(d, m);
+	if (changed && m->stage && !strcmp(m->stage, "build")) {
+		gg_drop_plan(m);
+		m->stage = "select";
+	}
+	if (good && (changed || check))
+		good = gg_check(d, m);
+	if (!good)
+		gg_error(d, d->status, "pass '%s' failed", s->pass->name);
+	gg_arena_fini(&r->scratch);
+	s->ms += now_ms() - start;
+	return good;
+}
+
+bool model_save(gg_diag *d, gg_model *m, gg_buf *out)
+{
+	out->len = 0;
+	return gg_write(d, out, m);
+}
+
+gg_model *model_load(gg_diag *d, const gg_buf *bytes, const gg_model *like)
+{
+	gg_source s = {.name = d->where ? d->where : "<copy>", .p = bytes->p, .len = bytes->len};
+	gg_model *m = 0;
+	if (gg_read(d, &s, &m) <= 0)
+		return 0;
+	m->weights = like->weights;
+	m->allow_outside = like->allow_outside;
+	return m;
+}
+
+/* ---- which nodes differ ------------------------------------------------------------------- */
+typedef void each_node(const gg_node *n, const char *line, void *arg);
+
+static void walk(const gg_graph *g, each_node *f, void *arg)
+{
+	gg_graph *body;
+	for (const gg_node *n = g->first; n; n = n->next) {
+		gg_buf line = {0};
+		for (int i = 0; (body = gg_body(n, i)); i++)
+			walk(body, f, arg);
+		gg_print_node(&line, n);
+		f(n, line.p, arg);
+		gg_buf_fini(&line);
+	}
+}
+
+typedef struct search {
+	gg_map lines;
+	gg_buf *out;
+	int left;
+} search;
+
+static void remember(const gg_node *n, const char *line, void *arg)
+{
+	search *s = arg;
+	gg_map_puts(&s->lines, gg_intern(line), s);
+}
+
+static void tell(const gg_node *n, const char *line, void *arg)
+{
+	search *s = arg;
+	if (gg_map_gets(&s->lines, line) || s->left < 0)
+		return;
+	gg_buf_str(s->out, s->out->len ? ", " : "");
+	if (s->left-- > 0)
+		gg_buf_printf(s->out, "'%s' (%s)", gg_node_name(n), n->op->name);
+	else
+		gg_buf_str(s->out, "...");
+}
+
+void put_new_nodes(gg_buf *out, const gg_model *a, const gg_model *b, int most)
+{
+	search s = {.out = out, .left = most};
+	walk(b->main, remember, &s);
+	walk(a->main, tell, &s);
+	gg_map_fini(&s.lines);
+}

@@ -1,0 +1,31 @@
+/* One pass of the plan, run on a model: what gg-opt does, and what --verify, --bisect and the tests do
+ * again on copies. */
+#ifndef GG_OPT_STEP_H
+#define GG_OPT_STEP_H
+
+#include "rules.h"
+
+typedef struct step {
+	const gg_pass *pass;
+	const char **option;
+	size_t noption;
+	gg_pass_run run; /* its counters, over all models */
+	double ms;
+} step;
+
+/* The ops that m has now (gg_op -> anything): a step whose ops are not there is left out. */
+void step_find_ops(const gg_model *m, gg_map *ops);
+/* Runs the pass on every graph of m, bodies first, selects what it made and checks what it left. At most
+ * *left rewrites (negative: any number), which it counts down; keeps `ops` right. False: reported, with
+ * the pass's name. */
+bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check);
+
+/* A copy is made through the stream: what a pass may rely on is what stands there. */
+bool model_save(gg_diag *d, gg_model *m, gg_buf *out);
+gg_model *model_load(gg_diag *d, const gg_buf *bytes, const gg_model *like); /* like: --weights and so on */
+
+/* The nodes that a has and b has not, as far as their lines differ: "'a' (Add), 'b' (Relu)"; at most
+ * `most`, then "...". */
+void put_new_nodes(gg_buf *out, const gg_model *a, const gg_model *b, int most);
+
+#endif

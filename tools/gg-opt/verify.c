@@ -1,0 +1,347 @@
+/* Both graphs run on ref, on the same inputs, as far as possible unlike each other: layouts and kernels are
+ * forgotten, so that what is compared is logical values. A pass that claims exactness is held to the bit.
+ * Another may round otherwise: what is out of tolerance counts only where the old graph itself stands
+ * still when its inputs and parameters move by a few units in the last place. */
+#include "verify.h"
+#include "../../lib/compare.h"
+#include "sample.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAWS = 8, ULPS = 4, MOVES = 4, SLACK = 16, NAMED = 6 };
+
+typedef struct trial {
+	sample s;
+	bool drawn;
+	outcome want;
+	outcome moved[MOVES]; /* the old graph's, on inputs moved a little; made when needed */
+	int nmoved;
+} trial;
+
+struct verify {
+	size_t n;
+	trial *trial;
+	gg_buf before; /* the graph that `want` is of */
+};
+
+typedef struct difference {
+	size_t trial, result;
+	int64_t at;
+	gg_buf text; /* "output 'y'[0,3] is 0.5, was 0" */
+} difference;
+
+verify *verify_new(int64_t samples)
+{
+	verify *v = gg_xcalloc(1, sizeof *v);
+	v->n = (size_t)samples;
+	v->trial = gg_xcalloc(v->n, sizeof *v->trial);
+	return v;
+}
+
+size_t verify_samples(const verify *v) { return v->n; }
+
+static void forget_moves(trial *t)
+{
+	while (t->nmoved)
+		outcome_fini(&t->moved[--t->nmoved]);
+}
+
+static void forget(verify *v)
+{
+	for (size_t i = 0; i < v->n; i++) {
+		forget_moves(&v->trial[i]);
+		outcome_fini(&v->trial[i].want);
+		sample_fini(&v->trial[i].s);
+		v->trial[i].drawn = false;
+	}
+}
+
+void verify_free(verify *v)
+{
+	if (!v)
+		return;
+	forget(v);
+	gg_buf_fini(&v->before);
+	free(v->trial);
+	free(v);
+}
+
+/* ---- what to compare with ----------------------------------------------------------------- */
+/* Inputs on which the graph itself fails, such as a divisor of 0, are drawn again; tamer ones in the end. */
+static bool draw(verify *v, gg_diag *d, size_t i, gg_model *m, int *redrawn)
+{
+	trial *t = &v->trial[i];
+	for (int k = 0; k < DRAWS && !t->drawn; k++) {
+		gg_diag silent = {.silent = true, .quiet = true, .where = d->where};
+		t->s = (sample){.kind = k < DRAWS / 2 ? (sample_kind)(i % SAMPLE_KINDS) : NORMAL,
+		                .seed = i * DRAWS + (uint64_t)k + 1};
+		t->drawn = sample_draw(&silent, m, &t->s) &&
+		           sample_run(&silent, &v->before, m, &t->s, 0, 0, &t->want);
+		if (t->drawn)
+			return true;
+		++*redrawn;
+		outcome_fini(&t->want);
+		sample_fini(&t->s);
+	}
+	return false;
+}
+
+/* Says why the graph does not run. */
+static void tell_failure(verify *v, gg_diag *d, gg_model *m)
+{
+	gg_diag own = {.tool = d->tool, .where = d->where, .quiet = true};
+	sample s = {.seed = 1};
+	outcome o = {0};
+	if (sample_draw(&own, m, &s))
+		sample_run(&own, &v->before, m, &s, 0, 0, &o);
+	outcome_fini(&o);
+	sample_fini(&s);
+	gg_note(d, "--verify: the graph as it is runs on no inputs that were made up for it: passes are not "
+	           "compared");
+}
+
+bool verify_start(verify *v, gg_diag *d, gg_model *m)
+{
+	int redrawn = 0;
+	size_t drawn = 0;
+	forget(v);
+	if (!model_save(d, m, &v->before))
+		return false;
+	for (size_t i = 0; i < v->n; i++)
+		drawn += draw(v, d, i, m, &redrawn);
+	if (!drawn)
+		tell_failure(v, d, m);
+	else if (redrawn)
+		gg_note(d, "--verify: the graph as it is failed on %d inputs: others were drawn%s", redrawn,
+		        drawn < v->n ? ", not for all" : "");
+	return true;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+static bool within(double got, double want, double rtol, double atol)
+{
+	return got == want || (isnan(got) && isnan(want)) ||
+	       (isfinite(got) && isfinite(want) && fabs(got - want) <= atol + rtol * fabs(want));
+}
+
+/* The old graph with everything moved a little, MOVES times; those that fail say nothing. */
+static void make_moves(const verify *v, gg_diag *d, trial *t, const gg_model *like)
+{
+	for (int k = 0; t->nmoved == 0 && k < MOVES; k++) {
+		gg_diag silent = {.silent = true, .quiet = true, .where = d->where};
+		outcome *o = &t->moved[t->nmoved];
+		if (sample_run(&silent, &v->before, like, &t->s, ULPS, (uint64_t)k + 7, o) &&
+		    o->n == t->want.n)
+			t->nmoved++;
+		else
+			outcome_fini(o);
+	}
+}
+
+static bool shaky(const trial *t, size_t r, int64_t i, double got)
+{
+	const gg_tensor *want = &t->want.r[r].t;
+	bool is_float = strchr("FC", gg_dtype_class(want->dtype)) != 0;
+	double w = is_float ? gg_part(want, i) : (double)gg_get_i64(want, i), spread = 0, rtol, atol;
+	gg_tolerance(want->dtype, &rtol, &atol);
+	if (t->s.kind == LOG_UNIFORM && is_float && isfinite(got) != isfinite(w))
+		return true; /* one of the two overflowed on the way */
+	for (int k = 0; k < t->nmoved; k++) {
+		const gg_tensor *m = &t->moved[k].r[r].t;
+		if (!gg_shape_eq(&m->shape, &want->shape))
+			return true;
+		double x = is_float ? gg_part(m, i) : (double)gg_get_i64(m, i);
+		if (isnan(x) != isnan(w) || isinf(x) != isinf(w))
+			return true;
+		spread = fmax(spread, isfinite(x) ? fabs(x - w) : 0);
+	}
+	if (!is_float)
+		return spread > 0;
+	return isfinite(got) && isfinite(w) && fabs(got - w) <= atol + rtol * fabs(w) + SLACK * spread;
+}
+
+static bool differ(difference *f, const result *want, const char *fmt, const char *a, const char *b)
+{
+	gg_buf_printf(&f->text, "%s '%s' ", want->state ? "state" : "output", want->name);
+	gg_buf_printf(&f->text, fmt, a, b);
+	return false;
+}
+
+static bool same_element(const gg_tensor *got, const gg_tensor *want, int64_t i, bool exact)
+{
+	double rtol, atol;
+	if (exact || !strchr("FC", gg_dtype_class(want->dtype)))
+		return gg_same_bits(got, want, i);
+	gg_tolerance(want->dtype, &rtol, &atol);
+	return within(gg_part(got, i), gg_part(want, i), rtol, atol);
+}
+
+static void describe(difference *f, const trial *t, const result *got, const result *want, int64_t i)
+{
+	gg_buf_printf(&f->text, "%s '%s'", want->state ? "state" : "output", want->name);
+	gg_put_index(&f->text, &want->t, i);
+	gg_buf_str(&f->text, " is ");
+	gg_put_element(&f->text, &got->t, i);
+	gg_buf_str(&f->text, ", was ");
+	gg_put_element(&f->text, &want->t, i);
+	gg_buf_printf(&f->text, " (%s inputs", sample_kind_name[t->s.kind]);
+	if (t->s.steps > 1)
+		gg_buf_printf(&f->text, ", step %d", want->step + 1);
+	if (t->s.world)
+		gg_buf_printf(&f->text, ", rank %d of %d", want->rank, t->s.world);
+	gg_buf_str(&f->text, ")");
+}
+
+static bool same_result(const verify *v, gg_diag *d, trial *t, size_t r, const result *got, bool exact,
+                        const gg_model *like, difference *f)
+{
+	const result *want = &t->want.r[r];
+	gg_arena a = {0};
+	bool good = true;
+	if (got->t.dtype != want->t.dtype)
+		good = differ(f, want, "is %s, was %s", gg_dtype_name(got->t.dtype),
+		              gg_dtype_name(want->t.dtype));
+	else if (!gg_shape_eq(&got->t.shape, &want->t.shape))
+		good = differ(f, want, "has shape %s, had %s", gg_shape_str(&a, &got->t.shape),
+		              gg_shape_str(&a, &want->t.shape));
+	gg_arena_fini(&a);
+	for (int64_t i = 0; good && i < gg_parts(&want->t); i++) {
+		if (same_element(&got->t, &want->t, i, exact))
+			continue;
+		if (!exact && gg_dtype_class(want->t.dtype) != 'S') {
+			make_moves(v, d, t, like);
+			if (shaky(t, r, i,
+			          gg_dtype_class(want->t.dtype) == 'F' || want->t.dtype == GG_C64
+			              ? gg_part(&got->t, i)
+			              : (double)gg_get_i64(&got->t, i)))
+				continue;
+		}
+		describe(f, t, got, want, i);
+		good = false;
+	}
+	return good;
+}
+
+/* The graph in `bytes` against trial i. *got gets its results. */
+static bool same(const verify *v, gg_diag *d, size_t i, const gg_buf *bytes, bool exact, const gg_model *like,
+                 outcome *got, difference *f)
+{
+	trial *t = &v->trial[i];
+	gg_diag own = {.tool = d->tool, .where = d->where, .quiet = true, .silent = d->silent};
+	f->trial = i;
+	if (!sample_run(&own, bytes, like, &t->s, 0, 0, got)) {
+		gg_buf_printf(&f->text, "it does not run any more (%s inputs)", sample_kind_name[t->s.kind]);
+		return false;
+	}
+	if (got->n != t->want.n) {
+		gg_buf_printf(&f->text, "it has other outputs or states");
+		return false;
+	}
+	for (size_t k = 0; k < got->n; k++) {
+		if (got->r[k].name != t->want.r[k].name) {
+			gg_buf_printf(&f->text, "it has '%s' where '%s' was", got->r[k].name,
+			              t->want.r[k].name);
+			return false;
+		}
+		if (!same_result(v, d, t, k, &got->r[k], exact, like, f))
+			return false;
+	}
+	return true;
+}
+
+/* ---- which rewrite -------------------------------------------------------------------------- */
+/* The old graph after the pass's first `limit` rewrites; NULL: that fails by itself. */
+static gg_model *replay(const verify *v, const step *s, gg_model *m, int64_t limit, size_t *applied)
+{
+	gg_diag silent = {.silent = true, .quiet = true};
+	step again = {.pass = s->pass, .option = s->option, .noption = s->noption, .run.rules = s->run.rules};
+	gg_model *copy = model_load(&silent, &v->before, m);
+	gg_map ops = {0};
+	if (copy)
+		step_find_ops(copy, &ops);
+	bool good = copy && step_run(&again, &silent, copy, &ops, &limit, false);
+	*applied = again.run.applied;
+	gg_map_fini(&ops);
+	free(again.run.refusal);
+	if (!good && copy) {
+		gg_model_free(copy);
+		copy = 0;
+	}
+	return copy;
+}
+
+static bool good_up_to(const verify *v, const step *s, gg_model *m, size_t trial, int64_t limit)
+{
+	gg_diag silent = {.silent = true, .quiet = true};
+	size_t applied;
+	gg_buf bytes = {0};
+	outcome got = {0};
+	difference f = {0};
+	gg_model *copy = replay(v, s, m, limit, &applied);
+	bool good = copy && model_save(&silent, copy, &bytes) &&
+	            same(v, &silent, trial, &bytes, s->pass->exact, m, &got, &f);
+	if (copy)
+		gg_model_free(copy);
+	outcome_fini(&got);
+	gg_buf_fini(&bytes);
+	gg_buf_fini(&f.text);
+	return good;
+}
+
+/* The first rewrite after which the graphs differ: number and nodes; no text where it cannot be told. */
+static void put_rewrite(gg_buf *b, const verify *v, const step *s, gg_model *m, size_t trial)
+{
+	size_t count = 0;
+	gg_model *one = replay(v, s, m, -1, &count), *two;
+	int64_t good = 0, bad = (int64_t)count;
+	gg_buf was = {0}, is = {0};
+	if (one)
+		gg_model_free(one);
+	if (!count || good_up_to(v, s, m, trial, bad))
+		return;
+	while (bad - good > 1) {
+		int64_t mid = good + (bad - good) / 2;
+		good_up_to(v, s, m, trial, mid) ? (good = mid) : (bad = mid);
+	}
+	one = replay(v, s, m, good, &count);
+	two = replay(v, s, m, bad, &count);
+	if (one && two) {
+		put_new_nodes(&was, one, two, NAMED);
+		put_new_nodes(&is, two, one, NAMED);
+	}
+	gg_buf_printf(b, ", rewrite %lld, %s => %s", (long long)bad, was.p ? was.p : "nothing",
+	              is.p ? is.p : "nothing");
+	if (one)
+		gg_model_free(one);
+	if (two)
+		gg_model_free(two);
+	gg_buf_fini(&was);
+	gg_buf_fini(&is);
+}
+
+bool verify_pass(verify *v, gg_diag *d, const step *s, gg_model *m)
+{
+	gg_buf now = {0};
+	bool good = model_save(d, m, &now);
+	for (size_t i = 0; good && i < v->n; i++) {
+		outcome got = {0};
+		difference f = {0};
+		if (!v->trial[i].drawn)
+			continue;
+		if (!same(v, d, i, &now, s->pass->exact, m, &got, &f)) {
+			gg_buf what = {0};
+			put_rewrite(&what, v, s, m, i);
+			good = gg_error(d, GG_DIFFERENT, "pass '%s'%s: %s", s->pass->name,
+			                what.p ? what.p : "", f.text.p);
+			gg_buf_fini(&what);
+		}
+		gg_buf_fini(&f.text);
+		forget_moves(&v->trial[i]);
+		outcome_fini(&v->trial[i].want);
+		v->trial[i].want = got;
+	}
+	gg_buf_fini(&v->before);
+	v->before = now;
+	return good;
+}
