@@ -10,6 +10,7 @@ typedef struct check {
 	const gg_graph *g;
 	uint64_t mark;
 	size_t uses; /* slots that read a value of this graph */
+	bool bodies; /* some node has one, or captures */
 } check;
 
 static uint64_t new_mark(void)
@@ -75,6 +76,7 @@ static bool check_attrs(check *c, const gg_node *n)
 			if (n->attr[k].name == a->name)
 				return gg_node_error(c->d, GG_MALFORMED, n, "attribute '%s' is given twice",
 				                     a->name);
+		c->bodies |= a->type == GG_ATTR_GRAPH;
 		if (a->type == GG_ATTR_GRAPH && a->graph->owner != n)
 			gg_bug("body '%s' of node '%s' has another owner", a->name, gg_node_name(n));
 	}
@@ -165,6 +167,7 @@ static bool check_node(check *c, gg_node *n)
 			                     "it must run after '%s', which does not come before it",
 			                     gg_node_name(n->after[i]));
 	n->mark = c->mark;
+	c->bodies |= n->ncap > 0;
 	return check_inputs(c, n) && check_attrs(c, n) && check_outputs(c, n);
 }
 
@@ -224,7 +227,7 @@ static void check_use_lists(check *c)
 
 static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
 {
-	check c = {d, g, new_mark(), 0};
+	check c = {d, g, new_mark(), 0, false};
 	size_t nodes = 0;
 	if (depth > 64)
 		return bad(&c, "bodies are nested too deep%s%s", "", "");
@@ -243,8 +246,8 @@ static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
 		return false;
 	check_use_lists(&c);
 	/* after the graph: bodies mark the names that they share with it */
-	for (const gg_node *n = g->first; n; n = n->next)
-		if (n->nattr && !check_bodies(&c, n, depth))
+	for (const gg_node *n = c.bodies ? g->first : 0; n; n = n->next)
+		if (!check_bodies(&c, n, depth))
 			return false;
 	return true;
 }

@@ -56,15 +56,21 @@ char *gg_xstrdup(const char *s)
 	return memcpy(gg_xmalloc(n), s, n);
 }
 
+/* Large graphs spend much of their time in page faults otherwise, and weights in misses of the TLB. */
+static void use_huge_pages(void *p, size_t size)
+{
+	char *page = (char *)(((uintptr_t)p + 4095) & ~(uintptr_t)4095);
+	if (size >= HUGE_PAGE)
+		madvise(page, (size_t)((char *)p + size - page), MADV_HUGEPAGE);
+}
+
 void *gg_xaligned(size_t size)
 {
 	size_t rounded = (size + 63) & ~(size_t)63;
-	bool huge = size >= HUGE_PAGE; /* weights are read through once a run: fewer misses of the TLB */
 	void *p = 0;
-	if (rounded < size || posix_memalign(&p, huge ? HUGE_PAGE : 64, rounded ? rounded : 64))
+	if (rounded < size || posix_memalign(&p, size >= HUGE_PAGE ? HUGE_PAGE : 64, rounded ? rounded : 64))
 		out_of_memory(size);
-	if (huge)
-		madvise(p, rounded, MADV_HUGEPAGE);
+	use_huge_pages(p, rounded);
 	return p;
 }
 
@@ -86,10 +92,7 @@ static void new_chunk(gg_arena *a, size_t at_least)
 		size = at_least;
 	gg_chunk *c = gg_xcalloc(1, sizeof *c + size);
 	c->clean = true;
-	if (size >= HUGE_PAGE) { /* large graphs spend much of their time in page faults otherwise */
-		char *page = (char *)(((uintptr_t)c + 4095) & ~(uintptr_t)4095);
-		madvise(page, (size_t)(c->data + size - page), MADV_HUGEPAGE);
-	}
+	use_huge_pages(c, size);
 	c->size = size;
 	c->next = a->chunk;
 	a->chunk = c;
@@ -334,7 +337,8 @@ static void intern_grow(void)
 	struct name *old = names.slot;
 	size_t cap = names.cap;
 	names.cap = cap ? cap * 2 : 1024;
-	names.slot = gg_xcalloc(names.cap, sizeof *names.slot);
+	names.slot = gg_xaligned(names.cap * sizeof *names.slot);
+	memset(names.slot, 0, names.cap * sizeof *names.slot);
 	for (size_t i = 0; i < cap; i++)
 		if (old[i].p)
 			*name_slot(old[i].hash, 0, 0) = old[i];

@@ -103,7 +103,9 @@ int gg_finish(gg_tool *t)
 {
 	if (fflush(stdout) || ferror(stdout))
 		cannot_write(&t->d, "<stdout>", errno);
-	else if (close(dup(1)) && errno != EBADF) /* what a file system says only on closing */
+	/* For what a file system says only on closing; and the next tool sees the end before this one
+	 * has given its memory back. */
+	else if (close(1) && errno != EBADF)
 		cannot_write(&t->d, "<stdout>", errno);
 	return (int)t->d.status;
 }
@@ -211,6 +213,12 @@ static const char *origin(const gg_source *s, const gg_model *m)
 	return s->name;
 }
 
+void gg_done_with(gg_tool *t, gg_model *m)
+{
+	gg_model_free(t->last);
+	t->last = m;
+}
+
 static bool each_in_source(gg_tool *t, gg_source *s, gg_each *f, void *arg, gg_buf *out)
 {
 	gg_model *m;
@@ -220,7 +228,7 @@ static bool each_in_source(gg_tool *t, gg_source *s, gg_each *f, void *arg, gg_b
 		bool good = gg_prepare_model(t, m) && (!f || f(t, m, arg)) &&
 		            (!out || gg_finish_model(t, out, m));
 		t->d.where = s->name;
-		gg_model_free(m);
+		gg_done_with(t, m);
 		if (!good)
 			return false;
 	}
@@ -244,8 +252,9 @@ int gg_each_model(gg_tool *t, gg_each *f, void *arg, bool write)
 	}
 	if (good && write)
 		good = gg_emit(t, &out);
+	int status = write ? gg_finish(t) : (int)t->d.status;
 	gg_buf_fini(&out);
-	int status = gg_finish(t);
+	gg_done_with(t, 0);
 	if (!good && !status)
 		gg_bug("a failure was not reported");
 	return status;

@@ -44,6 +44,8 @@ typedef struct gg_tool {
 	int at;
 	const char *rest;  /* of a cluster of short flags */
 	const char *value; /* of the option just returned */
+
+	gg_model *last; /* see gg_done_with */
 } gg_tool;
 
 void gg_args_start(gg_tool *t, int argc, char **argv);
@@ -72,7 +74,10 @@ bool gg_finish_model(gg_tool *t, gg_buf *b, gg_model *m);
 /* Bytes to -o FILE (whole or not at all) or stdout (flushed, checked). */
 bool gg_emit(gg_tool *t, const gg_buf *b);
 bool gg_write_file(gg_diag *d, const char *path, const void *p, size_t n);
-/* The last line of main where gg_each_model is not: flushes and checks stdout, gives the exit status. */
+/* Frees a model once there is another or NULL: the last one when its output is out already, since
+ * the next tool waits for the end of the output and not for this one's memory. */
+void gg_done_with(gg_tool *t, gg_model *m);
+/* What ends main, but where gg_each_model wrote: flushes, checks and closes stdout, gives the exit status. */
 int gg_finish(gg_tool *t);
 /* Refuses a binary stream on a terminal. */
 bool gg_stdout_ok(gg_tool *t);

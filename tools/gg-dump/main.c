@@ -125,9 +125,8 @@ int main(int argc, char **argv)
 		return diff();
 	if (!strcmp(opt.format, "onnx") && !gg_stdout_ok(&tool))
 		return tool.d.status;
-	int status = gg_each_model(&tool, dump, 0, false);
-	if (status == GG_OK && !gg_emit(&tool, &opt.out))
-		status = tool.d.status;
+	if (gg_each_model(&tool, dump, 0, false) == GG_OK)
+		gg_emit(&tool, &opt.out);
 	gg_buf_fini(&opt.out);
-	return status;
+	return gg_finish(&tool);
 }

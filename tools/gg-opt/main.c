@@ -437,7 +437,8 @@ static bool run_step(step *s, gg_model *m)
 
 static bool optimise(gg_tool *t, gg_model *m, void *arg)
 {
-	step_find_ops(m, &opt.ops);
+	if (opt.nstep)
+		step_find_ops(m, &opt.ops);
 	if (opt.verify && !verify_start(opt.verify, &tool.d, m))
 		return false;
 	for (size_t i = 0; i < opt.nstep; i++)

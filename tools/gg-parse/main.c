@@ -174,7 +174,7 @@ static bool from_onnx(parse *p, const gg_source *s)
 	                  .allow_outside = p->t.allow_outside};
 	gg_model *m = onnx_import(&p->t.d, s, &o);
 	bool good = m && gg_prepare_model(&p->t, m) && fold(&p->t.d, m->main) && finish(p, m);
-	gg_model_free(m);
+	gg_done_with(&p->t, m);
 	return good;
 }
 
@@ -192,7 +192,7 @@ static bool from_text(parse *p, gg_source *s, reader *read)
 			good = gg_check(&p->t.d, m) && gg_write(&p->t.d, &p->out, m);
 		else
 			good = good && finish(p, m);
-		gg_model_free(m);
+		gg_done_with(&p->t, m);
 		if (!good)
 			return false;
 	}
@@ -240,8 +240,10 @@ int main(int argc, char **argv)
 	}
 	if (good)
 		gg_emit(&p.t, &p.out);
+	int status = gg_finish(&p.t);
+	gg_done_with(&p.t, 0);
 	gg_buf_fini(&p.out);
 	gg_arena_fini(&p.a);
 	free(p.shape);
-	return gg_finish(&p.t);
+	return status;
 }
