@@ -2,7 +2,7 @@
  *
  * A value is marked when it is defined, a node when it was passed; each walk has a mark of its
  * own, so nothing needs to be cleared. */
-#include "op.h"
+#include "graph_kernel.h"
 #include <string.h>
 
 typedef struct check {
@@ -121,6 +121,23 @@ static bool check_inputs(check *c, const gg_node *n)
 	return true;
 }
 
+static bool check_pure(check *c, const gg_node *n, const gg_graph *b)
+{
+	if (n->ncap)
+		return gg_node_error(c->d, GG_MALFORMED, n, "it has captures, but its body must be closed");
+	for (const gg_value *v = b->consts; v; v = v->next_const)
+		if (v->kind != GG_CONST)
+			return gg_node_error(c->d, GG_MALFORMED, n, "its body has a parameter, '%s'",
+			                     v->name);
+	for (const gg_node *k = b->first; k; k = k->next) {
+		const char *why = gg_gk_bars(k);
+		if (why)
+			return gg_node_error(c->d, GG_MALFORMED, n, "its body must be pure, but '%s' (%s) %s",
+			                     gg_node_name(k), k->op->name, why);
+	}
+	return true;
+}
+
 static bool check_bodies(check *c, const gg_node *n, int depth)
 {
 	const gg_graph *b;
@@ -133,7 +150,7 @@ static bool check_bodies(check *c, const gg_node *n, int depth)
 		if (b->nstate)
 			return gg_node_error(c->d, GG_MALFORMED, n,
 			                     "body %d has state; only the outermost graph may", i);
-		if (!check_graph(c->d, b, depth + 1))
+		if (!check_graph(c->d, b, depth + 1) || (gg_is_gk(n) && !check_pure(c, n, b)))
 			return false;
 	}
 	if (n->ncap && !i)

@@ -1,5 +1,6 @@
 #include "exec.h"
 #include "frame.h"
+#include "graph_kernel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -487,7 +488,8 @@ bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out)
 }
 
 /* Inputs of a body may be its own outputs of the trip before, which this run will overwrite:
- * all but captures are copied. Two sets of copies take turns, as an output may be a view of one. */
+ * all but captures are copied, and none of a GraphKernel, whose body makes one trip. Two sets of copies take
+ * turns, as an output may be a view of one. */
 bool gg_run_body(gg_eval *e, int b, int nin, const gg_tensor *in, int nout, gg_tensor *out)
 {
 	gg_todo *t = e->ctx;
@@ -495,7 +497,7 @@ bool gg_run_body(gg_eval *e, int b, int nin, const gg_tensor *in, int nout, gg_t
 	gg_tensor own[64], *given = s->g->nin <= 64 ? own : gg_xcalloc(s->g->nin, sizeof *given);
 	size_t ncap = (size_t)t->node[0]->ncap;
 	int k = s->turn ^= 1;
-	bool good;
+	bool good, once = gg_is_gk(e->n);
 
 	if ((size_t)nin != s->g->nin || (size_t)nout > s->g->nout)
 		gg_bug("node '%s': body %d run with %d inputs and %d outputs, it has %zu and %zu",
@@ -503,7 +505,7 @@ bool gg_run_body(gg_eval *e, int b, int nin, const gg_tensor *in, int nout, gg_t
 	for (size_t i = 0; i < s->g->nin; i++) {
 		size_t bytes;
 		given[i] = in[i];
-		if (i + ncap >= s->g->nin || !in[i].data)
+		if (once || i + ncap >= s->g->nin || !in[i].data)
 			continue;
 		bytes = gg_nbytes(&in[i]);
 		if (bytes > s->copy_len[k][i] || !s->copy[k][i]) {

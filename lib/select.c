@@ -5,7 +5,7 @@
  * part of the choice: gg_insert_formats adds them where a kernel needs another layout than its
  * input has. Channels-last is what both oneDNN's convolutions and our own loops like best on
  * the machine of bench/NOTES.md. */
-#include "op.h"
+#include "graph_kernel.h"
 #include "stream.h"
 #include "target.h"
 #include "tool.h"
@@ -326,6 +326,16 @@ static bool select_node(selection *s, gg_node *n)
 	return true;
 }
 
+/* A GraphKernel without a kernel of its own runs its body node by node, each by its own kernel. On a
+ * device bodies run on the host. */
+static bool may_expand(const selection *s, const gg_node *n)
+{
+	gg_dtype t = gg_in(n, 0)->dtype;
+	return s->t->device ? gg_is_gk(n) || gg_dtype_class(t) == 'F' : t == GG_F32;
+}
+
+static bool stays_whole(const selection *s, const gg_node *n) { return gg_is_gk(n) && !s->t->device; }
+
 /* A fused node that would run on ref though the target has kernels for its dtype is replaced by its
  * plain ops: the only change that selection makes to the graph. Not what updates state, nor what plain
  * ops cannot say. */
@@ -338,8 +348,8 @@ static bool expand_unsupported(selection *s, gg_graph *g)
 		for (int i = 0; (body = gg_body(n, i)); i++)
 			if (!expand_unsupported(s, body))
 				return false;
-		if (!n->op->expand || n->op->aliases || !gg_in(n, 0) || n->nafter || n->nfollow ||
-		    (s->t->device ? gg_dtype_class(gg_in(n, 0)->dtype) != 'F' : gg_in(n, 0)->dtype != GG_F32))
+		if (!n->op->expand || stays_whole(s, n) || n->op->aliases || !gg_in(n, 0) || n->nafter ||
+		    n->nfollow || !may_expand(s, n))
 			continue;
 		const gg_row *r = gg_target_row(s->t, n);
 		gg_node *prev = n->prev;
