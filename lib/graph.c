@@ -112,7 +112,7 @@ static gg_value *new_value(gg_graph *g, gg_kind kind, const char *name)
 	v->kind = (uint8_t)kind;
 	v->name = gg_intern(name);
 	v->graph = g;
-	v->shape = gg_shape_unknown;
+	v->shape.rank = -1;
 	v->mem_off = v->mem_len = -1;
 	if (g->named)
 		add_name(v);

@@ -149,6 +149,7 @@ const gg_pass gg_pass_const_to_attr = {
                "Slice(x, b, e, a, 1) => Slice(x, b, e, a)\n"
                "Depend and Load around the constant are looked through. Refused where the input is not a "
                "constant,\nor says something else. -0.0 is not 0.",
+    .ops = "Split CastLike Dropout Pad Slice",
     .pipeline = "common:40",
     .exact = true,
     .run = run,

@@ -83,6 +83,7 @@ const gg_pass gg_pass_insert_cast = {
         "with the convolution in f32; likewise ConvTranspose, ConvInputGrad and ConvWeightGrad. Each\n"
         "node is cast by its own dtypes: others stay. After selection a node stays for which the target\n"
         "has a kernel in f16.",
+    .ops = "Conv ConvTranspose",
     .pipeline = "optimize:140 run_op:20",
     .exact = false,
     .run = run,
