@@ -44,6 +44,7 @@ bool gg_json_to_msgpack(gg_diag *d, gg_buf *b, const char *p, size_t n);
 /* Text (docs/graph.md). Dump, parse, dump gives the same text and the same records. */
 typedef struct gg_text_options {
 	int64_t elide; /* constants of more elements than this are printed as elided; -1: never */
+	bool new_ids;  /* none is told: reading the text numbers everything anew */
 } gg_text_options;
 bool gg_write_text(gg_diag *d, gg_buf *b, gg_model *m, const gg_text_options *o);
 int gg_read_text(gg_diag *d, gg_source *s, gg_model **out);

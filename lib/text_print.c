@@ -16,6 +16,7 @@ typedef struct printer {
 	int64_t elide;
 	bool full; /* ids, places in memory, locations: all that a line for people leaves out */
 	uint32_t next_id;
+	bool new_ids;
 	int indent;
 	bool failed;
 } printer;
@@ -388,7 +389,7 @@ static void note(printer *p, int *count, const char *key)
 
 static void note_id(printer *p, int *count, uint32_t id)
 {
-	if (p->full && id != p->next_id) {
+	if (p->full && !p->new_ids && id != p->next_id) {
 		note(p, count, "id");
 		put_int(p->b, id);
 	}
@@ -643,6 +644,7 @@ static void print_header(printer *p, const gg_model *m)
 bool gg_write_text(gg_diag *d, gg_buf *b, gg_model *m, const gg_text_options *o)
 {
 	printer p = {.d = d, .b = b, .elide = o ? o->elide : -1, .full = true, .next_id = 1};
+	p.new_ids = o && o->new_ids;
 	print_header(&p, m);
 	print_extra(&p, "meta ", m->extra);
 	print_inputs(&p, m->main);

@@ -34,7 +34,7 @@ setup_file() {
 	# 150 nodes, of which only %n145 is to blame.
 	{
 		printf 'graph "long"\ninput %%x : f32[2,3]\n%%n0 = Identity(%%x)\n'
-		ops=(Abs Relu Sigmoid Tanh)
+		ops=(Tanh Abs Relu Sigmoid)
 		for i in {1..149}; do
 			case $i in
 			145) echo "%n145 = Neg(%n144)" ;;
@@ -61,7 +61,7 @@ graph() { # LINE...
 	run gg-opt --rewrite='Relu(Add(a, b)) => Add(Relu(a), Relu(b))' --verify -o /dev/null g.gg
 	[ "$status" = 1 ]
 	[ "${#lines[@]}" = 1 ]
-	[[ "$output" == "gg-opt: g.gg: pass 'rewrite', rewrite 1, "*"(Add), "*"(Relu) => "*": output 'r'["*" is "*", was "*" (normal inputs)" ]]
+	[[ "$output" == "gg-opt: g.gg: pass 'rewrite', rewrite 1: "*"(Add), "*"(Relu) => "*": output 'r'["*" is "*", was "*" (normal inputs)" ]]
 	run gg-opt --rewrite='Relu(Add(a, b)) => Relu(Add(b, a))' --limit=1 --verify=6 -o /dev/null g.gg
 	[ "$status" = 0 ]
 	[ -z "$output" ]
@@ -74,7 +74,7 @@ graph() { # LINE...
 	[ "$status" = 1 ]
 	run sh out/wrong.sh
 	[ "$status" = 1 ]
-	[[ "$output" == *"pass 'wrong', rewrite 1, 'y' (Neg)"* ]]
+	[[ "$output" == *"pass 'wrong', rewrite 1: 'y' (Neg)"* ]]
 }
 
 @test "--verify: of many rewrites the wrong one is told" {
@@ -82,7 +82,7 @@ graph() { # LINE...
 		'%e = Add(%d, %x)' '%f = Neg(%e)' '%g = Sigmoid(%f)' '%h = Mul(%g, %z)' '%i = Neg(%h)' '%j = Add(%i, %g)' 'output %j' >g.gg
 	run gg-opt "$PLUGIN" --pass=wrong --verify=1 -o /dev/null g.gg
 	[ "$status" = 1 ]
-	[[ "$output" == *"pass 'wrong', rewrite 3, 'f' (Neg)"* ]]
+	[[ "$output" == *"pass 'wrong', rewrite 3: 'f' (Neg)"* ]]
 }
 
 @test "--verify: special values, signs of zeros where a pass claims exactness, integers, states" {
@@ -124,7 +124,7 @@ graph() { # LINE...
 		[[ "$output" != *verify:* ]]
 		run gg-opt "$PLUGIN" --pipeline=hardware --pass=wrong --verify -o /dev/null s.gg
 		[ "$status" = 1 ]
-		[[ "$output" == *"pass 'wrong', rewrite 1, 'n' (Neg)"* ]]
+		[[ "$output" == *"pass 'wrong', rewrite 1: 'n' (Neg)"* ]]
 	done
 }
 
@@ -135,4 +135,72 @@ graph() { # LINE...
 	[[ "$output" == *"rank 0 of 3)"* ]]
 	run gg-opt --verify -o /dev/null g.gg
 	[ "$status" = 0 ]
+}
+
+@test "a rule that drops a value with another reader is refused, and why is counted" {
+	graph 'input %x : f32[2]' '%a = Relu(%x)' '%b = Neg(%a)' '%c = Tanh(%a)' 'output %b' 'output %c' >g.gg
+	run gg-opt --rewrite='Neg(Relu(x)) => Neg(x)' --verify --stats -o out.gg g.gg
+	[ "$status" = 0 ]
+	[[ "$output" == *"applied 0, refused 1"* ]]
+	[[ "$output" == *"is read elsewhere"* || "$output" == *"second reader"* || "$output" == *"another reader"* ]]
+	gg-dump --format=csv g.gg | cut -d, -f1-3 >a && gg-dump --format=csv out.gg | cut -d, -f1-3 >b
+	cmp a b
+}
+
+@test "a wrong pass planted among all others: --verify and --bisect name it, --reduce leaves what it needs" {
+	all='common,inference,optimize,hardware,final'
+	gg-run -q --target=ref --fill=normal --outputs want "$LONG"
+	run gg-opt "$PLUGIN" --pipeline=$all --verify -o /dev/null "$LONG"
+	[ "$status" = 1 ]
+	[[ "$output" == *"pass 'wrong', rewrite 1: 'n145' (Neg)"* ]]
+
+	run gg-opt "$PLUGIN" --pipeline=$all --bisect='gg-run -q --target=ref --fill=normal --expect n149=want/output_0.npy' "$LONG"
+	[ "$status" = 0 ]
+	[[ "${lines[0]}" == "pass 'wrong', rewrite 1 (--limit="*"): 'n145' (Neg), 'n146' (Relu) => 'n146' (Relu)" ]]
+	[[ "${lines[1]}" == '- %n145 = Neg(%n144) : f32[2,3]' ]]
+
+	gg-opt -q --reduce="gg-opt '$PLUGIN' --pipeline=$all --verify -o /dev/null" -o small.gg "$LONG"
+	[ "$(grep -c ' = ' small.gg)" -le 6 ]
+	grep -q 'Neg(' small.gg
+	run gg-opt "$PLUGIN" --pipeline=$all --verify -o /dev/null small.gg
+	[ "$status" = 1 ]
+}
+
+@test "--bisect: the first of many rewrites, by number and --limit; what cannot be searched" {
+	graph 'input %x : f32[2]' '%a = Identity(%x)' '%b = Neg(%a)' '%c = Exp(%b)' '%d = Neg(%c)' '%e = Exp(%d)' '%f = Neg(%e)' \
+		'%g = Exp(%f)' 'output %g' >g.gg
+	run gg-opt "$PLUGIN" --pass=identity,wrong,cse --bisect='test $(gg-dump | grep -c Neg) -ge 2' g.gg
+	[ "$status" = 0 ]
+	[[ "${lines[0]}" == "pass 'wrong', rewrite 2 (--limit=3 of 4): 'd' (Neg)"* ]]
+	run bash -c "gg-opt '$PLUGIN' --limit=3 --pass=identity,wrong,cse g.gg | gg-dump | grep -c Neg"
+	[ "$output" = 1 ]
+	run gg-opt --pass=identity --bisect='exit 7' g.gg
+	[ "$status" = 2 ]
+	[[ "$output" == *"the command fails on the graph as it is (exit status 7)"* ]]
+	run gg-opt --pass=identity --bisect='cat >/dev/null' g.gg
+	[ "$status" = 2 ]
+	[[ "$output" == *"the command does not fail after all 1 rewrites"* ]]
+	run gg-opt --pass=cse --bisect='false' g.gg
+	[ "$status" = 2 ]
+	[[ "$output" == *"the passes make no rewrite"* ]]
+}
+
+@test "--reduce: states, bodies, files and known shapes; the same exit status" {
+	graph 'input %x : f32[4]' 'input %c : bool[]' 'param %w : f32[4] = [1,2,3,4]' 'const %k : f32[4] = [0.5,0.25,1,2]' \
+		'%y = If(%c; %x) {then_branch=graph "t"(%p : f32[4]) {' '  %q = Sin(%p)' '  %r = Cos(%q)' '  %s = Tan(%r)' '  output %s' \
+		'}, else_branch=graph "e"(%o : f32[4]) {' '  %m = Abs(%o)' '  output %m' '}}' '%z = Mul(%y, %k)' '%u = Add(%w, %z)' \
+		'output %z' 'state %w <- %u' >g.gg
+	gg-opt -q --reduce='! gg-dump | grep -q Cos' -o small.gg g.gg
+	grep -q 'Cos(' small.gg
+	! grep -q -e Mul -e Sin -e Tan -e state small.gg
+	gg-dump small.gg >/dev/null
+	run gg-opt --reduce='cat >/dev/null; exit 0' g.gg
+	[ "$status" = 2 ]
+	[[ "$output" == *"the command does not fail on the graph as it is"* ]]
+	run gg-opt --reduce='false' --pass=cse g.gg
+	[ "$status" = 2 ]
+	[[ "$output" == *"--reduce runs no passes"* ]]
+	# with 3 for Sin and 4 without, status 3 must stay
+	gg-opt -q --reduce='gg-dump | grep -q Sin && exit 3; exit 4' -o small.gg g.gg
+	grep -q 'Sin(' small.gg
 }

@@ -1,6 +1,7 @@
 /* gg-opt: runs passes on a graph. The plan is a list of steps, made from --pass and --pipeline in
  * the order given; each model of the input goes through it. */
-#include "step.h"
+#include "bisect.h"
+#include "reduce.h"
 #include "verify.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,6 +41,8 @@ enum {
 	LIMIT,
 	CHECK,
 	VERIFY,
+	BISECT,
+	REDUCE,
 	REPRODUCER,
 	REWRITE,
 	RULES
@@ -67,6 +70,8 @@ static const gg_option options[] = {
     {CHECK, "check", 0, "all", "check the whole graph after every pass, changed or not"},
     {VERIFY, "verify", 0, "[N]",
      "run the graph before and after each pass on N made-up inputs (3), and compare"},
+    {BISECT, "bisect", 0, "CMD", "find the first rewrite after which CMD fails on the graph, and print it"},
+    {REDUCE, "reduce", 0, "CMD", "print the smallest graph on which CMD still fails as it does"},
     {REPRODUCER, "reproducer", 0, "DIR", "when a pass fails, leave its input and command line here"},
     {0},
 };
@@ -91,7 +96,7 @@ static struct {
 	size_t nskip, nbefore, nafter;
 	bool given, list, json, print_pipeline, changed, stats, remarks, time, check_all;
 	int64_t left;
-	const char *explain, *reproducer;
+	const char *explain, *reproducer, *bisect, *reduce;
 	verify *verify;
 	const char **plugin; /* absolute paths */
 	size_t nplugin, cap_plugin;
@@ -321,18 +326,11 @@ static int print_pipeline(void)
 	return say(&b);
 }
 
-static void text_of(gg_model *m, gg_buf *b)
-{
-	gg_diag silent = {.silent = true};
-	if (!gg_write_text(&silent, b, m, &(gg_text_options){.elide = 64}))
-		gg_buf_str(b, "(the graph cannot be printed)\n");
-}
-
 static void print_graph(gg_model *m, const char *when, const char *pass)
 {
 	gg_buf b = {0};
 	gg_buf_printf(&b, "# %s %s\n", when, pass);
-	text_of(m, &b);
+	put_text(&b, m);
 	fwrite(b.p, 1, b.len, stderr);
 	gg_buf_fini(&b);
 }
@@ -340,7 +338,7 @@ static void print_graph(gg_model *m, const char *when, const char *pass)
 static void print_changes(const char *pass, const gg_buf *before, gg_model *m)
 {
 	gg_buf now = {0}, diff = {0};
-	text_of(m, &now);
+	put_text(&now, m);
 	if (gg_diff_text(&diff, before->p, now.p, tool.color))
 		fprintf(stderr, "# %s\n%s", pass, diff.p);
 	gg_buf_fini(&now);
@@ -398,7 +396,7 @@ static void leave_reproducer(const step *s, const gg_buf *input, const gg_buf *c
 }
 
 /* A pass that changes the interface says so: what follows is compared with its graph. */
-static bool verify_step(const step *s, gg_model *m, size_t before)
+static bool verify_step(step *s, gg_model *m, size_t before)
 {
 	if (!opt.verify || s->run.applied == before)
 		return true;
@@ -416,7 +414,7 @@ static bool run_step(step *s, gg_model *m)
 	if (is_in(opt.before, opt.nbefore, name))
 		print_graph(m, "before", name);
 	if (opt.changed || opt.reproducer)
-		text_of(m, &before);
+		put_text(&before, m);
 	if (opt.reproducer)
 		command_of(s, &command);
 	crash_watch(name, opt.reproducer, &before, &command);
@@ -507,6 +505,12 @@ static void take_option(int id, const char *value)
 	case VERIFY:
 		start_verify(value);
 		break;
+	case BISECT:
+		opt.bisect = value;
+		break;
+	case REDUCE:
+		opt.reduce = value;
+		break;
 	case CHECK:
 		if (strcmp(value, "all"))
 			gg_usage(&tool, "--check=%s: only 'all' is known", value);
@@ -558,6 +562,10 @@ static void read_options(int argc, char **argv)
 		find_pass(opt.skip[i]);
 	check_names(opt.before, opt.nbefore);
 	check_names(opt.after, opt.nafter);
+	if (opt.reduce && n)
+		gg_usage(&tool, "--reduce runs no passes: name them in its command");
+	if ((opt.reduce || opt.bisect) && (opt.verify || tool.nfile > 1 || (opt.reduce && opt.bisect)))
+		gg_usage(&tool, "--bisect, --reduce and --verify go one by one, the first two with one file");
 	if (opt.json && !opt.list)
 		gg_usage(&tool, "--json goes with --list");
 	for (size_t i = 0; i < n; i++)
@@ -565,6 +573,23 @@ static void read_options(int argc, char **argv)
 	if (!n)
 		add_pipelines("common,inference,optimize");
 	free(what);
+}
+
+/* --bisect and --reduce: text about one graph, or nothing. */
+static int search(void)
+{
+	gg_buf b = {0};
+	gg_model *m = gg_read_one(&tool, tool.file[0]);
+	tool.d.where = tool.file[0];
+	bool good = m && (opt.reduce ? reduce(&tool.d, m, opt.reduce, &b)
+	                             : bisect(&tool.d, m, opt.step, opt.nstep, opt.left, opt.bisect,
+	                                      tool.color_out, &b));
+	tool.d.where = 0;
+	gg_model_free(m);
+	if (good)
+		return say(&b);
+	gg_buf_fini(&b);
+	return (int)tool.d.status;
 }
 
 int main(int argc, char **argv)
@@ -578,7 +603,7 @@ int main(int argc, char **argv)
 		return list_passes();
 	if (opt.print_pipeline)
 		return print_pipeline();
-	int status = gg_each_model(&tool, optimise, 0, true);
+	int status = opt.bisect || opt.reduce ? search() : gg_each_model(&tool, optimise, 0, true);
 	print_stats();
 	for (size_t i = 0; i < opt.nstep; i++)
 		gg_rules_free(opt.step[i].run.rules);

@@ -78,6 +78,45 @@ gg_model *model_load(gg_diag *d, const gg_buf *bytes, const gg_model *like)
 	return m;
 }
 
+gg_model *steps_replay(step *s, size_t n, const gg_buf *bytes, const gg_model *like, int64_t limit,
+                       replay *at)
+{
+	gg_diag silent = {.silent = true, .quiet = true};
+	gg_map ops = {0};
+	int64_t left = limit;
+	gg_model *m = model_load(&silent, bytes, like);
+	bool good = m != 0;
+	*at = (replay){0};
+	if (m)
+		step_find_ops(m, &ops);
+	for (size_t i = 0; good && left && i < n; i++) {
+		int64_t had = left;
+		step again = {.pass = s[i].pass, .option = s[i].option, .noption = s[i].noption};
+		again.run.rules = s[i].run.rules;
+		crash_watch(s[i].pass->name, 0, 0, 0);
+		good = step_run(&again, &silent, m, &ops, &left, false);
+		crash_watch(0, 0, 0, 0);
+		s[i].run.rules = again.run.rules; /* compiled at its first run */
+		free(again.run.refusal);
+		if (had != left)
+			*at = (replay){i, had - left, limit - left};
+	}
+	gg_map_fini(&ops);
+	if (good && n && !m->target)
+		m->stage = "opt";
+	if (good)
+		return m;
+	gg_model_free(m);
+	return 0;
+}
+
+void put_text(gg_buf *out, gg_model *m)
+{
+	gg_diag silent = {.silent = true};
+	if (!gg_write_text(&silent, out, m, &(gg_text_options){.elide = 64, .new_ids = true}))
+		gg_buf_str(out, "(the graph cannot be printed)\n");
+}
+
 /* ---- which nodes differ ------------------------------------------------------------------- */
 typedef void each_node(const gg_node *n, const char *line, void *arg);
 
@@ -95,9 +134,9 @@ static void walk(const gg_graph *g, each_node *f, void *arg)
 }
 
 typedef struct search {
-	gg_map lines;
+	gg_map lines; /* of the other graph */
 	gg_buf *out;
-	int left;
+	int n, most;
 } search;
 
 static void remember(const gg_node *n, const char *line, void *arg)
@@ -109,19 +148,30 @@ static void remember(const gg_node *n, const char *line, void *arg)
 static void tell(const gg_node *n, const char *line, void *arg)
 {
 	search *s = arg;
-	if (gg_map_gets(&s->lines, line) || s->left < 0)
+	if (gg_map_gets(&s->lines, line) || s->n > s->most)
 		return;
-	gg_buf_str(s->out, s->out->len ? ", " : "");
-	if (s->left-- > 0)
+	gg_buf_str(s->out, s->n ? ", " : "");
+	if (s->n++ < s->most)
 		gg_buf_printf(s->out, "'%s' (%s)", gg_node_name(n), n->op->name);
 	else
 		gg_buf_str(s->out, "...");
 }
 
-void put_new_nodes(gg_buf *out, const gg_model *a, const gg_model *b, int most)
+/* The nodes that a has and b has not. */
+static void put_only(gg_buf *out, const gg_model *a, const gg_model *b, int most)
 {
-	search s = {.out = out, .left = most};
+	search s = {.out = out, .most = most};
 	walk(b->main, remember, &s);
 	walk(a->main, tell, &s);
+	if (!s.n)
+		gg_buf_str(out, "nothing");
 	gg_map_fini(&s.lines);
+}
+
+void put_rewritten(gg_buf *out, const gg_model *before, const gg_model *after, int most)
+{
+	gg_buf_str(out, ": ");
+	put_only(out, before, after, most);
+	gg_buf_str(out, " => ");
+	put_only(out, after, before, most);
 }

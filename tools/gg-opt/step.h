@@ -24,8 +24,17 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 bool model_save(gg_diag *d, gg_model *m, gg_buf *out);
 gg_model *model_load(gg_diag *d, const gg_buf *bytes, const gg_model *like); /* like: --weights and so on */
 
-/* The nodes that a has and b has not, as far as their lines differ: "'a' (Add), 'b' (Relu)"; at most
- * `most`, then "...". */
-void put_new_nodes(gg_buf *out, const gg_model *a, const gg_model *b, int most);
+/* A copy of the graph in `bytes` after the first `limit` rewrites of the steps, whose counters stay. NULL: a
+ * pass fails by itself. *at: the step that made the last of them, its how manyth, and all. */
+typedef struct replay {
+	size_t step;
+	int64_t in_step, total;
+} replay;
+gg_model *steps_replay(step *s, size_t n, const gg_buf *bytes, const gg_model *like, int64_t limit,
+                       replay *at);
+
+/* ": 'a' (Add), 'b' (Relu) => 'c' (AddRelu)": the nodes whose lines differ, at most `most` on each side. */
+void put_rewritten(gg_buf *out, const gg_model *before, const gg_model *after, int most);
+void put_text(gg_buf *out, gg_model *m);
 
 #endif

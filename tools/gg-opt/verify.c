@@ -251,38 +251,17 @@ static bool same(const verify *v, gg_diag *d, size_t i, const gg_buf *bytes, boo
 }
 
 /* ---- which rewrite -------------------------------------------------------------------------- */
-/* The old graph after the pass's first `limit` rewrites; NULL: that fails by itself. */
-static gg_model *replay(const verify *v, const step *s, gg_model *m, int64_t limit, size_t *applied)
+static bool good_up_to(const verify *v, step *s, gg_model *m, size_t trial, int64_t limit)
 {
 	gg_diag silent = {.silent = true, .quiet = true};
-	step again = {.pass = s->pass, .option = s->option, .noption = s->noption, .run.rules = s->run.rules};
-	gg_model *copy = model_load(&silent, &v->before, m);
-	gg_map ops = {0};
-	if (copy)
-		step_find_ops(copy, &ops);
-	bool good = copy && step_run(&again, &silent, copy, &ops, &limit, false);
-	*applied = again.run.applied;
-	gg_map_fini(&ops);
-	free(again.run.refusal);
-	if (!good && copy) {
-		gg_model_free(copy);
-		copy = 0;
-	}
-	return copy;
-}
-
-static bool good_up_to(const verify *v, const step *s, gg_model *m, size_t trial, int64_t limit)
-{
-	gg_diag silent = {.silent = true, .quiet = true};
-	size_t applied;
+	replay at;
 	gg_buf bytes = {0};
 	outcome got = {0};
 	difference f = {0};
-	gg_model *copy = replay(v, s, m, limit, &applied);
+	gg_model *copy = steps_replay(s, 1, &v->before, m, limit, &at);
 	bool good = copy && model_save(&silent, copy, &bytes) &&
 	            same(v, &silent, trial, &bytes, s->pass->exact, m, &got, &f);
-	if (copy)
-		gg_model_free(copy);
+	gg_model_free(copy);
 	outcome_fini(&got);
 	gg_buf_fini(&bytes);
 	gg_buf_fini(&f.text);
@@ -290,37 +269,28 @@ static bool good_up_to(const verify *v, const step *s, gg_model *m, size_t trial
 }
 
 /* The first rewrite after which the graphs differ: number and nodes; no text where it cannot be told. */
-static void put_rewrite(gg_buf *b, const verify *v, const step *s, gg_model *m, size_t trial)
+static void put_rewrite(gg_buf *b, const verify *v, step *s, gg_model *m, size_t trial)
 {
-	size_t count = 0;
-	gg_model *one = replay(v, s, m, -1, &count), *two;
-	int64_t good = 0, bad = (int64_t)count;
-	gg_buf was = {0}, is = {0};
-	if (one)
-		gg_model_free(one);
-	if (!count || good_up_to(v, s, m, trial, bad))
+	replay at;
+	gg_model *one = steps_replay(s, 1, &v->before, m, INT64_MAX, &at), *two;
+	int64_t good = 0, bad = at.total;
+	gg_model_free(one);
+	if (!bad || good_up_to(v, s, m, trial, bad))
 		return;
 	while (bad - good > 1) {
 		int64_t mid = good + (bad - good) / 2;
-		good_up_to(v, s, m, trial, mid) ? (good = mid) : (bad = mid);
+		*(good_up_to(v, s, m, trial, mid) ? &good : &bad) = mid;
 	}
-	one = replay(v, s, m, good, &count);
-	two = replay(v, s, m, bad, &count);
-	if (one && two) {
-		put_new_nodes(&was, one, two, NAMED);
-		put_new_nodes(&is, two, one, NAMED);
-	}
-	gg_buf_printf(b, ", rewrite %lld, %s => %s", (long long)bad, was.p ? was.p : "nothing",
-	              is.p ? is.p : "nothing");
-	if (one)
-		gg_model_free(one);
-	if (two)
-		gg_model_free(two);
-	gg_buf_fini(&was);
-	gg_buf_fini(&is);
+	one = steps_replay(s, 1, &v->before, m, good, &at);
+	two = steps_replay(s, 1, &v->before, m, bad, &at);
+	gg_buf_printf(b, ", rewrite %lld", (long long)bad);
+	if (one && two)
+		put_rewritten(b, one, two, NAMED);
+	gg_model_free(one);
+	gg_model_free(two);
 }
 
-bool verify_pass(verify *v, gg_diag *d, const step *s, gg_model *m)
+bool verify_pass(verify *v, gg_diag *d, step *s, gg_model *m)
 {
 	gg_buf now = {0};
 	bool good = model_save(d, m, &now);

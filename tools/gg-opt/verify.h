@@ -11,6 +11,6 @@ size_t verify_samples(const verify *v);
 /* Before the passes, and after one that changes the interface: what to compare with is m from here on. */
 bool verify_start(verify *v, gg_diag *d, gg_model *m);
 /* After a pass that changed m. False: reported, with the pass, the rewrite and its nodes. */
-bool verify_pass(verify *v, gg_diag *d, const step *s, gg_model *m);
+bool verify_pass(verify *v, gg_diag *d, step *s, gg_model *m);
 
 #endif
