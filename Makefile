@@ -190,16 +190,17 @@ run-tests: all $(UNIT) $(FAKE) $(if $(CPUSRC),$(B)/tests/sweep)
 san: deps
 	UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) SAN=1 B=build-san OPT='-O1 -g' run-tests
 
-# Mutated inputs for the readers, by clang's libFuzzer: make fuzz SECONDS=600
+# Mutated inputs by clang's libFuzzer, for the readers or the rules: make fuzz FUZZ=rules SECONDS=600
+FUZZ    ?= input
 SECONDS ?= 60
 FUZZFLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 .PHONY: fuzz
 fuzz:
 	$(MAKE) CC=clang B=build-fuzz OPT='-O1 -g $(FUZZFLAGS)' build-fuzz/lib/libgg.a
-	clang -std=c11 -D_GNU_SOURCE -g -fsanitize=fuzzer,address,undefined -Ibuild-fuzz -Ilib -o build-fuzz/input \
-	  tests/fuzz/input.c -Wl,--whole-archive build-fuzz/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
-	mkdir -p build-fuzz/corpus
-	build-fuzz/input -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 build-fuzz/corpus tests/fuzz/seeds
+	clang -std=c11 -D_GNU_SOURCE -g -fsanitize=fuzzer,address,undefined -Ibuild-fuzz -Ilib -o build-fuzz/$(FUZZ) \
+	  tests/fuzz/$(FUZZ).c -Wl,--whole-archive build-fuzz/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+	mkdir -p build-fuzz/corpus/$(FUZZ)
+	build-fuzz/$(FUZZ) $(addprefix -dict=,$(wildcard tests/fuzz/$(FUZZ).dict)) -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 build-fuzz/corpus/$(FUZZ) tests/fuzz/seeds/$(FUZZ)
 
 # On a machine with a device, where `make cuda` is enough: the tools may come from elsewhere.
 .PHONY: check-cuda

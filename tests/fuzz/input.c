@@ -2,7 +2,7 @@
  * must be reported; what is read must be good for all that a tool does with it: inference, every
  * form of output, and a stream that reads back to the same bytes.
  *
- *     make fuzz && build-fuzz/input -max_total_time=60 build-fuzz/corpus tests/data/fuzz */
+ *     make fuzz */
 #include "../../lib/pack.h"
 #include "../../lib/gg.h"
 
