@@ -200,7 +200,7 @@ fuzz:
 	clang -std=c11 -D_GNU_SOURCE -g -fsanitize=fuzzer,address,undefined -Ibuild-fuzz -Ilib -o build-fuzz/$(FUZZ) \
 	  tests/fuzz/$(FUZZ).c -Wl,--whole-archive build-fuzz/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
 	mkdir -p build-fuzz/corpus/$(FUZZ)
-	build-fuzz/$(FUZZ) $(addprefix -dict=,$(wildcard tests/fuzz/$(FUZZ).dict)) -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 build-fuzz/corpus/$(FUZZ) tests/fuzz/seeds/$(FUZZ)
+	build-fuzz/$(FUZZ) $(addprefix -dict=,$(wildcard tests/fuzz/$(FUZZ).dict)) -max_total_time=$(SECONDS) -max_len=4096 -timeout=10 -artifact_prefix=build-fuzz/ build-fuzz/corpus/$(FUZZ) tests/fuzz/seeds/$(FUZZ)
 
 # On a machine with a device, where `make cuda` is enough: the tools may come from elsewhere.
 .PHONY: check-cuda

@@ -6,10 +6,11 @@
  * how many rewrites that did not shrink the graph led to it (high half); node->order its place. */
 #include "rule_in.h"
 #include "target.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 1 << 14, LIVES = 10000, CONSTS = 64 };
+enum { WINDOW = 1 << 14, LIVES = 10000 };
 
 typedef struct kept_const {
 	const int64_t *list; /* a list of the rule, or NULL: a scalar */
@@ -29,8 +30,8 @@ typedef struct engine {
 	gg_node *last;         /* the last of dead[] in the graph's order: the replacement goes before it */
 	gg_node *late[WINDOW]; /* readers that stand before it, which must follow it */
 	int nlate;
-	kept_const consts[CONSTS]; /* scalars made for replacements: one of each */
-	int nconst;
+	kept_const *consts; /* made for replacements: one of each */
+	size_t nconst, cap_const;
 	uint32_t lives;
 	bool stop, failed;
 	gg_node *resume; /* where the walk goes on */
@@ -50,6 +51,7 @@ const char *rule_say(const char *fmt, ...)
 
 /* ---- what the pattern's nodes leave behind ------------------------------------------------------- */
 static bool is_dead(const engine *e, const gg_node *n) { return (uint32_t)n->mark == e->stamp; }
+static bool dead_node(const gg_node *n, const void *e) { return is_dead(e, n); }
 static uint32_t lives_of(const gg_node *n) { return (uint32_t)(n->mark >> 32); }
 static void set_mark(gg_node *n, uint32_t lives, uint32_t stamp) { n->mark = (uint64_t)lives << 32 | stamp; }
 
@@ -102,6 +104,38 @@ static const char *escapes(const engine *e, const match *m)
 	return 0;
 }
 
+static const gg_value *used_value(const match *m, const pat *p)
+{
+	if (p->kind == PAT_VAR)
+		return m->value[p->slot];
+	return p->kind == PAT_REF && p->slot < m->r->nleft ? gg_out(m->node[p->slot], p->out) : 0;
+}
+
+typedef bool node_test(const gg_node *n, const void *arg);
+
+/* Whether the replacement reads, or results in, a value of a node that passes the test. */
+static bool reads_any(const match *m, node_test *test, const void *arg)
+{
+	const gg_value *v;
+	for (int i = m->r->nleft; i < m->r->nnode; i++) {
+		const pat *p = m->r->node[i];
+		for (int k = 0; k < p->narg; k++) {
+			if ((v = used_value(m, p->arg[k])) && v->producer && test(v->producer, arg))
+				return true;
+			const rule_tail *t = p->arg[k]->kind == PAT_TAIL ? &m->tail[p->arg[k]->slot] : 0;
+			for (int j = 0; t && j < t->n; j++)
+				if ((v = t->in[j].value) && v->producer && test(v->producer, arg))
+					return true;
+		}
+	}
+	for (int i = 0; i < m->r->nmap; i++)
+		if ((v = used_value(m, m->r->map[i].to)) && v->producer && test(v->producer, arg))
+			return true;
+	return false;
+}
+
+static bool same_node(const gg_node *n, const void *other) { return n == other; }
+
 static bool is_default(const gg_node *n, const gg_attr *a)
 {
 	const gg_attr *d = gg_op_default(n->op, a->name);
@@ -119,13 +153,15 @@ static bool is_said(const pat *p, const char *name)
 	return p->all;
 }
 
-/* An attribute that is set and that the rule does not speak of would be lost. */
+/* An attribute that is set and that the rule does not speak of would be lost, unless the replacement
+ * reads the node that has it. */
 static const char *loses_attribute(const match *m)
 {
 	for (int i = 0; i < m->r->nleft; i++) {
 		const pat *p = m->r->node[i];
 		const gg_node *n = m->node[i];
-		for (int k = 0; !p->keep && k < n->nattr; k++)
+		bool read = p->keep && reads_any(m, same_node, n);
+		for (int k = 0; !read && k < n->nattr; k++)
 			if (!is_said(p, n->attr[k].name) && !is_default(n, &n->attr[k]))
 				return rule_say("attribute '%s' of its %s would be lost", n->attr[k].name,
 				                n->op->name);
@@ -153,36 +189,10 @@ static const char *loses_effect(const engine *e, const match *m)
 	                : 0;
 }
 
-static const gg_value *used_value(const match *m, const pat *p)
-{
-	if (p->kind == PAT_VAR)
-		return m->value[p->slot];
-	return p->kind == PAT_REF && p->slot < m->r->nleft ? gg_out(m->node[p->slot], p->out) : 0;
-}
-
 /* What the replacement reads must outlive the pattern. */
 static const char *reads_dead(const engine *e, const match *m)
 {
-	static const char *const why = "a value that the replacement reads would be removed";
-	for (int i = m->r->nleft; i < m->r->nnode; i++) {
-		const pat *p = m->r->node[i];
-		for (int k = 0; k < p->narg; k++) {
-			const gg_value *v = used_value(m, p->arg[k]);
-			if (v && v->producer && is_dead(e, v->producer))
-				return why;
-			const rule_tail *t = p->arg[k]->kind == PAT_TAIL ? &m->tail[p->arg[k]->slot] : 0;
-			for (int j = 0; t && j < t->n; j++)
-				if (t->in[j].value && t->in[j].value->producer &&
-				    is_dead(e, t->in[j].value->producer))
-					return why;
-		}
-	}
-	for (int i = 0; i < m->r->nmap; i++) {
-		const gg_value *v = used_value(m, m->r->map[i].to);
-		if (v && v->producer && is_dead(e, v->producer))
-			return why;
-	}
-	return 0;
+	return reads_any(m, dead_node, e) ? "a value that the replacement reads would be removed" : 0;
 }
 
 /* ---- order ------------------------------------------------------------------------------------- */
@@ -197,51 +207,56 @@ static bool precedes(const gg_node *a, const gg_node *b)
 	return false;
 }
 
-static bool waits(const engine *e, const gg_node *n, const gg_map *late)
+static bool is_late(const gg_node *n, const void *late)
 {
-	for (int i = 0; i < n->nin; i++) {
-		const gg_node *p = n->in[i].value ? n->in[i].value->producer : 0;
-		if (p && (is_dead(e, p) || gg_map_get(late, (uint64_t)(uintptr_t)p)))
+	return n && gg_map_get(late, (uint64_t)(uintptr_t)n);
+}
+
+static bool follows_late(const gg_node *n, const gg_map *late)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i].value && is_late(n->in[i].value->producer, late))
 			return true;
-	}
 	for (int i = 0; i < n->nafter; i++)
-		if (is_dead(e, n->after[i]) || gg_map_get(late, (uint64_t)(uintptr_t)n->after[i]))
+		if (is_late(n->after[i], late))
 			return true;
 	return false;
 }
 
-static const char *walk_window(engine *e, gg_node *from, gg_map *late)
+static bool follows_dead(const engine *e, const gg_node *n)
 {
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i].value && n->in[i].value->producer && is_dead(e, n->in[i].value->producer))
+			return true;
+	for (int i = 0; i < n->nafter; i++)
+		if (is_dead(e, n->after[i]))
+			return true;
+	return false;
+}
+
+static const char *walk_window(engine *e, const match *m, gg_node *from, gg_map *late)
+{
+	static const char *const cycle = "it would make a cycle";
 	int seen = 0;
 	for (gg_node *n = from; n != e->last; n = n->next) {
+		bool after_late = follows_late(n, late);
 		if (++seen > WINDOW)
 			return "its nodes stand too far apart";
-		if (is_dead(e, n)) {
-			for (int i = 0; i < n->nin; i++) {
-				const gg_value *v = n->in[i].value;
-				if (v && v->producer && gg_map_get(late, (uint64_t)(uintptr_t)v->producer))
-					return "it would make a cycle";
-			}
-			continue;
-		}
-		if (!waits(e, n, late))
+		if (is_dead(e, n) && after_late)
+			return cycle;
+		if (is_dead(e, n) || !(after_late || follows_dead(e, n)))
 			continue;
 		if (gg_node_flags(n) & GG_EFFECT)
 			return "an effect stands between its nodes";
 		e->late[e->nlate++] = n;
 		gg_map_put(late, (uint64_t)(uintptr_t)n, n);
 	}
-	for (int i = 0; i < e->last->nin; i++) {
-		const gg_value *v = e->last->in[i].value;
-		if (v && v->producer && gg_map_get(late, (uint64_t)(uintptr_t)v->producer))
-			return "it would make a cycle";
-	}
-	return 0;
+	return follows_late(e->last, late) || reads_any(m, is_late, late) ? cycle : 0;
 }
 
 /* The replacement goes before the last of the dead, where all that they read is made. Readers of their
  * results that stand before it have to follow; when the pattern reads what those make, it is a cycle. */
-static const char *find_place(engine *e)
+static const char *find_place(engine *e, const match *m)
 {
 	gg_node *from = e->dead[0];
 	gg_map late = {0};
@@ -258,38 +273,43 @@ static const char *find_place(engine *e)
 			early |= e->dead[i] != e->last && e->dead[i]->out[k] &&
 			         outside(e, e->dead[i]->out[k]);
 	}
-	const char *why = early ? walk_window(e, from, &late) : 0;
+	const char *why = early ? walk_window(e, m, from, &late) : 0;
 	gg_map_fini(&late);
 	return why;
 }
 
 /* ---- the replacement ----------------------------------------------------------------------------- */
+/* NULL: the dtype has no such number. Floats round it. */
 static gg_value *constant(engine *e, double x, gg_dtype t)
 {
 	double raw[2] = {0};
 	gg_tensor one = {t, {.rank = 0}, raw};
-	for (int i = 0; i < e->nconst; i++)
+	for (size_t i = 0; i < e->nconst; i++)
 		if (!e->consts[i].list && e->consts[i].t == t && !memcmp(&e->consts[i].x, &x, sizeof x))
 			return e->consts[i].v;
-	if (strchr("IU", gg_dtype_class(t)))
-		gg_set_i64(&one, 0, (int64_t)x);
-	else
+	if (strchr("IUB", gg_dtype_class(t))) {
+		bool whole = fabs(x) <= 0x1p53 && x == (double)(int64_t)x;
+		gg_set_i64(&one, 0, whole ? (int64_t)x : 0);
+		if (!whole || (double)gg_get_i64(&one, 0) != x)
+			return 0;
+	} else if (gg_dtype_class(t) == 'F') {
 		gg_set_f64(&one, 0, x);
+	} else {
+		return 0;
+	}
 	gg_value *v = gg_add_tensor(e->g, "const", &one);
-	if (e->nconst < CONSTS)
-		e->consts[e->nconst++] = (kept_const){0, x, t, v};
+	GG_PUSH(e->consts, e->nconst, e->cap_const, ((kept_const){0, x, t, v}));
 	return v;
 }
 
 static gg_value *constant_list(engine *e, const gg_attr *a)
 {
 	gg_tensor t = {GG_I64, gg_shape_of(1, (gg_dim[]){a->n}), (void *)a->ints};
-	for (int i = 0; i < e->nconst; i++)
+	for (size_t i = 0; i < e->nconst; i++)
 		if (e->consts[i].list == a->ints)
 			return e->consts[i].v;
 	gg_value *v = gg_add_tensor(e->g, "const", &t);
-	if (e->nconst < CONSTS)
-		e->consts[e->nconst++] = (kept_const){a->ints, 0, GG_I64, v};
+	GG_PUSH(e->consts, e->nconst, e->cap_const, ((kept_const){a->ints, 0, GG_I64, v}));
 	return v;
 }
 
@@ -308,7 +328,7 @@ static gg_dtype number_dtype(const match *m, const pat *p, int at, int nin, gg_v
 	return y ? (gg_dtype)y->dtype : GG_F32;
 }
 
-static int inputs(engine *e, match *m, const pat *p, gg_value **in, int most)
+static int inputs(engine *e, match *m, const pat *p, gg_value **in, int most, const char **why)
 {
 	int n = 0;
 	for (int i = 0; i < p->narg; i++) {
@@ -323,11 +343,15 @@ static int inputs(engine *e, match *m, const pat *p, gg_value **in, int most)
 		          : a->kind == PAT_NODE || a->kind == PAT_REF ? gg_out(m->node[a->slot], a->out)
 		                                                      : 0;
 	}
-	for (int i = 0; i < p->narg; i++)
-		if (p->arg[i]->kind == PAT_NUMBER)
-			in[i] = constant(e, p->arg[i]->number, number_dtype(m, p, i, n, in));
-		else if (p->arg[i]->kind == PAT_LIST)
+	for (int i = 0; i < p->narg; i++) {
+		if (p->arg[i]->kind == PAT_LIST)
 			in[i] = constant_list(e, &p->arg[i]->list);
+		if (p->arg[i]->kind != PAT_NUMBER)
+			continue;
+		gg_dtype t = number_dtype(m, p, i, n, in);
+		if (!(in[i] = constant(e, p->arg[i]->number, t)))
+			*why = rule_say("%s has no %.9g", gg_dtype_name(t), p->arg[i]->number);
+	}
 	while (n && !in[n - 1] && n > p->op->min_in)
 		n--;
 	return n;
@@ -361,6 +385,15 @@ static const char *copy_all(const match *m, gg_node *n, const pat_attr *a)
 	return why;
 }
 
+/* An attribute is an f32, which an f64 would notice. */
+static bool is_f64(const gg_node *n)
+{
+	for (int i = 0; i < gg_nargs(n); i++)
+		if (n->in[i].value && n->in[i].value->dtype == GG_F64)
+			return true;
+	return false;
+}
+
 static const char *number_attr(const match *m, gg_node *n, const pat_attr *a)
 {
 	rule_result r = rule_eval(m, a->expr);
@@ -372,7 +405,7 @@ static const char *number_attr(const match *m, gg_node *n, const pat_attr *a)
 			return rule_say("attribute '%s' is no text", a->name);
 		gg_set_attr_string(n, a->name, r.s);
 	} else if (type == GG_ATTR_FLOAT) {
-		if ((double)(float)r.x != r.x && n->nin && n->in[0].value && n->in[0].value->dtype == GG_F64)
+		if ((double)(float)r.x != r.x && is_f64(n))
 			return rule_say("attribute '%s' would be rounded to f32", a->name);
 		gg_set_attr_float(n, a->name, (float)r.x);
 	} else if (type == GG_ATTR_INT) {
@@ -390,7 +423,7 @@ static const char *list_attr(const match *m, gg_node *n, const pat_attr *a)
 	float floats[RULE_ARGS];
 	int64_t ints[RULE_ARGS];
 	gg_attr_type type = gg_op_attr(n->op, a->name)->type;
-	bool f64 = n->nin && n->in[0].value && n->in[0].value->dtype == GG_F64;
+	bool f64 = is_f64(n);
 	for (int i = 0; i < a->nlist; i++) {
 		rule_result r = rule_eval(m, a->list[i]);
 		bool whole = r.x >= -0x1p53 && r.x <= 0x1p53 && r.x == (double)(int64_t)r.x;
@@ -414,7 +447,9 @@ static const char *set_attrs(const match *m, gg_node *n, const pat *p)
 	for (int i = 0; i < p->nattr && !why; i++) {
 		const pat_attr *a = &p->attr[i];
 		const gg_node *from = m->node[a->slot];
-		if (a->kind == ATTR_TEST)
+		if (a->kind == ATTR_TEST && a->rounded && is_f64(n))
+			why = rule_say("attribute '%s' would be rounded to f32", a->name);
+		else if (a->kind == ATTR_TEST)
 			gg_set_attr(n, &a->value);
 		else if (a->kind == ATTR_BIND)
 			why = copy_attr(m, n, a, m->attr[a->slot]);
@@ -476,7 +511,8 @@ static const char *build_node(engine *e, match *m, const pat *p)
 			most += m->tail[p->arg[i]->slot].n;
 	gg_value **in = gg_xcalloc((size_t)most, sizeof *in);
 	const char *name[64] = {0};
-	int nin = inputs(e, m, p, in, most), nout = outputs(m->r, p);
+	const char *why = 0;
+	int nin = inputs(e, m, p, in, most, &why), nout = outputs(m->r, p);
 	const gg_value *base = gg_out(e->root, 0);
 	for (int i = 0; i < nout; i++)
 		if (is_wanted(m, p, i))
@@ -487,7 +523,7 @@ static const char *build_node(engine *e, match *m, const pat *p)
 	free(in);
 	m->node[p->slot] = n;
 	n->order = e->last->order;
-	const char *why = set_attrs(m, n, p);
+	why = why ? why : set_attrs(m, n, p);
 	gg_diag silent = {.silent = true};
 	if (!why && nin < p->op->min_in)
 		why = rule_say("%s would lack an input", p->op->name);
@@ -604,7 +640,7 @@ static bool accept(matcher *k)
 	why = why ? why : loses_attribute(m);
 	why = why ? why : loses_effect(e, m);
 	why = why ? why : reads_dead(e, m);
-	why = why ? why : find_place(e);
+	why = why ? why : find_place(e, m);
 	if (!why) {
 		why = build(e, m);
 		why = why ? why : ask(m, true);
@@ -662,7 +698,7 @@ static void remove_unread(engine *e, const match *m)
 {
 	for (int i = 0; i < m->r->nleft; i++) {
 		gg_node *n = m->node[i];
-		bool read = n == e->resume || n->nfollow || gg_node_flags(n) & GG_EFFECT;
+		bool read = n == e->resume || n->nfollow || gg_node_flags(n) & (GG_EFFECT | GG_RANDOM);
 		if (!m->r->node[i]->keep)
 			continue;
 		for (int k = 0; k < n->nout; k++)
@@ -819,10 +855,11 @@ bool gg_rules_run(gg_rules *set, gg_graph *g, const gg_rule_host *h)
 		h->refused(h->ctx, list.v[i].n,
 		           rule_say("looks like %s, but %s", list.v[i].r->name, list.v[i].why));
 	}
-	for (int i = 0; i < e->nconst; i++)
+	for (size_t i = 0; i < e->nconst; i++)
 		if (!e->consts[i].v->uses)
 			gg_remove_const(e->consts[i].v);
 	bool good = !e->failed;
+	free(e->consts);
 	free(list.v);
 	free(k);
 	free(e);

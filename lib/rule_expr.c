@@ -35,9 +35,10 @@ FUNC(dim)
 	rule_result i = rule_eval(m, arg[1]);
 	if (!v || !i.known || v->shape.rank < 0)
 		return unknown();
-	int k = (int)i.x + (i.x < 0 ? v->shape.rank : 0);
-	return k >= 0 && k < v->shape.rank && gg_dim_known(v->shape.dim[k]) ? number((double)v->shape.dim[k])
-	                                                                    : unknown();
+	double k = i.x + (i.x < 0 ? v->shape.rank : 0);
+	if (!(k >= 0 && k < v->shape.rank) || k != (int)k || !gg_dim_known(v->shape.dim[(int)k]))
+		return unknown();
+	return number((double)v->shape.dim[(int)k]);
 }
 
 FUNC(count)

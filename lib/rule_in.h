@@ -36,6 +36,7 @@ typedef struct pat_attr {
 	attr_kind kind;
 	int slot;
 	gg_attr value;
+	bool rounded; /* right: the number is no f32 */
 	const struct rule_expr *expr, **list;
 	int nlist;
 } pat_attr;

@@ -20,6 +20,7 @@ typedef struct symbol {
 	const char *name; /* interned */
 	enum { VARIABLE, TAIL, NODE, ATTRIBUTE } kind;
 	int slot;
+	gg_attr_type type; /* of an attribute */
 } symbol;
 
 typedef struct parser {
@@ -283,11 +284,17 @@ static bool attr_value(parser *s, const gg_op *op, pat_attr *a)
 			*a = (pat_attr){.name = a->name, .kind = ATTR_EXPR, .expr = e};
 			return true;
 		}
-		if (!y && !s->right)
+		bool fresh = !y && !s->right;
+		if (fresh)
 			y = declare(s, at, w, ATTRIBUTE);
 		if (!y || y->kind != ATTRIBUTE)
 			return y || s->right ? fail(s, at, "'%s' is no attribute bound on the left side", w)
 			                     : false;
+		if (fresh)
+			y->type = type;
+		if (y->type != type)
+			return fail(s, at, "attribute '%s' of %s is of another type than '%s'", a->name,
+			            op->name, w);
 		*a = (pat_attr){.name = a->name, .kind = ATTR_BIND, .slot = y->slot};
 		return true;
 	}
@@ -297,6 +304,26 @@ static bool attr_value(parser *s, const gg_op *op, pat_attr *a)
 	if (!gg_parse_attr(&silent, s->a, text, type, &a->value))
 		return fail(s, at, "'%s' is no value of attribute '%s' of %s", text, a->name, op->name);
 	a->value.name = a->name;
+	a->rounded = type == GG_ATTR_FLOAT && (double)a->value.f != strtod(text, 0) &&
+	             a->value.f == a->value.f;
+	return true;
+}
+
+/* What a node must have is given, or copied with all that another one has. */
+static bool check_required(parser *s, const char *at, const pat *p)
+{
+	for (const gg_attr_spec *spec = p->op->attrs; spec && spec->name; spec++) {
+		bool given = !spec->required;
+		for (int i = 0; i < p->nattr; i++) {
+			const pat_attr *a = &p->attr[i];
+			given |= a->name ? !strcmp(a->name, spec->name)
+			                 : gg_op_attr(s->r->node[a->slot]->op, spec->name) != 0;
+		}
+		if (!given && spec->type == GG_ATTR_GRAPH)
+			return fail(s, at, "%s has a body, which no rule can make", p->op->name);
+		if (!given)
+			return fail(s, at, "%s needs attribute '%s'", p->op->name, spec->name);
+	}
 	return true;
 }
 
@@ -446,6 +473,8 @@ static pat *node(parser *s, const char *at, const char *op)
 		return 0;
 	}
 	if (!p || !arguments(s, p) || !check_arity(s, at, p) || !trimmings(s, p))
+		return 0;
+	if (s->right && !check_required(s, at, p))
 		return 0;
 	s->depth--;
 	return p;

@@ -1171,7 +1171,8 @@ static bool make_node(parser *p, const gg_op *op, size_t in, size_t ncap, size_t
 	const char **names = gg_alloc_n(p->arena, p->nout - out, sizeof *names);
 	for (size_t i = out; i < p->nout; i++)
 		names[i - out] = p->out[i].name;
-	gg_node *n = gg_add_node(p->g, NULL, op, (int)(p->nin - in), p->in + in, (int)(p->nout - out), names);
+	gg_node *n = gg_add_node(p->g, NULL, op, (int)(p->nin - in), p->nin ? p->in + in : NULL,
+	                         (int)(p->nout - out), names);
 	n->ncap = (int)ncap;
 	n->kernel = note->kernel;
 	n->stream = note->stream;

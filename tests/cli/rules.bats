@@ -74,6 +74,9 @@ says() { # RULE TEXT...
 	says 'Relu(x) => x where scaler(x)' "did you mean 'scalar'?"
 	says 'Relu(x) as r; Neg(y) as n => Abs(x) as a; r => a, n => a' 'it shares no value with the roots before it'
 	says 'Relu(x) as r; Neg(x) as n => Abs(x)' 'which output becomes which must be said'
+	says 'Relu(x) => Cast(x)' "1:12: Cast needs attribute 'to'"
+	says 'Relu(x) => If(x)' 'If has a body, which no rule can make'
+	says 'Softmax(x){axis=k} => Transpose(x){perm=k}' "attribute 'perm' of Transpose is of another type than 'k'"
 	says '' 'expected a rule'
 	printf 'Neg(Neg(x)) => x\nRelu(x)\n  => Bogus(x)\n' >bad.rules
 	run gg-opt --rules=bad.rules /dev/null
