@@ -199,8 +199,14 @@ static bool train_dropout(train *t, gg_node *n)
 	return true;
 }
 
+/* Fused normalisations are plain ones again, which have a gradient. */
 static bool training_mode(train *t)
 {
+	for (gg_node *n = t->g->first, *next; n; n = next) {
+		next = n->next;
+		if (n->op->expand && gg_op_attr(n->op, "training_mode") && !n->op->expand(t->p->d, n))
+			return false;
+	}
 	for (gg_node *n = t->g->first, *next; n; n = next) {
 		next = n->next;
 		if (!strcmp(n->op->name, "BatchNormalization") && !train_norm(t, n))
