@@ -36,13 +36,13 @@ bool gg_check_vector(gg_infer *f, int i, const char *what, gg_dim channels)
 /* ---- convolution -------------------------------------------------------------------------------- */
 
 /* One tap of the kernel over a plane: large[s*stride + base] and small[s] meet for every s where
- * both exist. To the small side it gathers, to the large side it scatters. */
+ * both exist. To the small side it gathers, to the large side it scatters, to the tap itself it adds. */
 typedef struct taps {
 	int nd;
 	bool scatter;
 	double weight;
 	int64_t small[GG_MAX_RANK], large[GG_MAX_RANK], stride[GG_MAX_RANK], base[GG_MAX_RANK];
-	const double *from;
+	const double *from, *other; /* other: the small side, where the taps are summed */
 	double *to;
 } taps;
 
@@ -64,7 +64,10 @@ static void walk(const taps *t, int axis, int64_t small, int64_t large)
 	double w = t->weight;
 	if (n <= 0)
 		return;
-	if (t->scatter)
+	if (t->other)
+		for (int64_t k = 0; k < n; k++)
+			*t->to += t->from[b + k * stride] * t->other[a + k];
+	else if (t->scatter)
 		for (int64_t k = 0; k < n; k++)
 			t->to[b + k * stride] += w * t->from[a + k];
 	else if (stride == 1)
@@ -87,6 +90,7 @@ static void convolve_plane(const gg_window *w, taps *t, const double *kernel)
 		for (int i = 0; i < w->nd; i++)
 			t->base[i] = j[i] * w->dilation[i] - w->begin[i];
 		walk(t, 0, 0, 0);
+		t->to += t->other ? 1 : 0;
 	} while (gg_next_index(&k, j));
 }
 
@@ -98,21 +102,48 @@ static int64_t product(const gg_dim *dim, int n)
 	return p;
 }
 
-void gg_convolve(const gg_window *given, bool transposed, int64_t batch, int64_t cin, int64_t cout,
-                 const double *x, const double *weight, double *y)
+/* The window with at least one spatial axis, and its sides. */
+static gg_window sides(const gg_window *given, bool transposed, taps *t)
 {
 	gg_window w = *given;
-	taps t = {.scatter = transposed};
-	if (w.nd == 0) { /* no spatial axes: one of length 1 */
+	if (w.nd == 0) {
 		w.in[0] = w.out[0] = w.kernel[0] = w.stride[0] = w.dilation[0] = 1;
 		w.nd = 1;
 	}
-	t.nd = w.nd;
+	t->nd = w.nd;
 	for (int i = 0; i < w.nd; i++) {
-		t.small[i] = transposed ? w.in[i] : w.out[i];
-		t.large[i] = transposed ? w.out[i] : w.in[i];
-		t.stride[i] = w.stride[i];
+		t->small[i] = transposed ? w.in[i] : w.out[i];
+		t->large[i] = transposed ? w.out[i] : w.in[i];
+		t->stride[i] = w.stride[i];
 	}
+	return w;
+}
+
+void gg_convolve_weight(const gg_window *given, int64_t batch, int64_t cin, int64_t cout, const double *x,
+                        const double *dy, double *dw)
+{
+	taps t = {.scatter = false};
+	gg_window w = sides(given, false, &t);
+	int64_t gin = cin / w.group, gout = cout / w.group, per_x = product(w.in, w.nd),
+	        per_y = product(w.out, w.nd), per_w = product(w.kernel, w.nd);
+	if (!per_x || !per_y || !per_w)
+		return;
+	for (int64_t b = 0; b < batch; b++)
+		for (int64_t m = 0; m < cout; m++)
+			for (int64_t c = 0; c < gin; c++) {
+				double *to = dw + (m * gin + c) * per_w;
+				t.from = x + (b * cin + m / gout * gin + c) * per_x;
+				t.other = dy + (b * cout + m) * per_y;
+				t.to = to;
+				convolve_plane(&w, &t, to); /* the taps' weights are not used */
+			}
+}
+
+void gg_convolve(const gg_window *given, bool transposed, int64_t batch, int64_t cin, int64_t cout,
+                 const double *x, const double *weight, double *y)
+{
+	taps t = {.scatter = transposed};
+	gg_window w = sides(given, transposed, &t);
 	int64_t gin = cin / w.group, gout = cout / w.group, per_x = product(w.in, w.nd),
 	        per_y = product(w.out, w.nd), per_w = product(w.kernel, w.nd);
 	if (!per_x || !per_y || !per_w)

@@ -20,6 +20,9 @@ bool gg_check_vector(gg_infer *f, int i, const char *what, gg_dim channels);
  * transposed: the same taps walked the other way, from the small side to the large one. */
 void gg_convolve(const gg_window *w, bool transposed, int64_t batch, int64_t cin, int64_t cout,
                  const double *x, const double *weight, double *y);
+/* dw += the gradient of the weight where dy is that of the convolution's result. */
+void gg_convolve_weight(const gg_window *w, int64_t batch, int64_t cin, int64_t cout, const double *x,
+                        const double *dy, double *dw);
 bool gg_infer_conv(gg_infer *f, int x, int weight); /* out[0].shape */
 /* Conv of in[0], in[1] and, where bias >= 0, in[bias], into out[0]. */
 bool gg_eval_conv(gg_eval *e, int bias);

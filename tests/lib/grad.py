@@ -29,7 +29,17 @@ CASES = {
              ({"x": (2, 2, 9), "w": (3, 2, 2)}, "%r = Conv(%x, %w) {strides=[3], dilations=[2], pads=[1,1]}"),
              ({"x": (1, 1, 3, 3), "w": (1, 1, 3, 3)}, "%r = Conv(%x, %w)"),
              ({"x": (2, 4, 5, 4), "w": (4, 1, 3, 3)}, "%r = Conv(%x, %w) {group=4, pads=[1,1,1,1]}"),
-             ({"x": (2, 4, 7), "w": (6, 2, 3)}, "%r = Conv(%x, %w) {group=2, strides=[2]}")],
+             ({"x": (2, 4, 7), "w": (6, 2, 3)}, "%r = Conv(%x, %w) {group=2, strides=[2]}"),
+             ({"x": (1, 2, 3, 4, 3), "w": (2, 2, 2, 2, 2)}, "%r = Conv(%x, %w) {auto_pad=\"SAME_UPPER\", strides=[2,1,1]}"),
+             ({"x": (2, 2, 5), "w": (2, 2, 3)}, "%r = Conv(%x, %w) {pads=[-1,2]}")],
+    "ConvInputGrad": [({"x": (2, 4, 4, 5), "w": (4, 3, 3, 2)},
+                       "const %s : i64[4] = [2, 3, 7, 6]\n%r = ConvInputGrad(%x, %w, %s) {strides=[2,1], pads=[1,0,2,0]}"),
+                      ({"x": (2, 6, 3), "w": (6, 2, 3)},
+                       "const %s : i64[3] = [2, 4, 8]\n%r = ConvInputGrad(%x, %w, %s) {group=2, strides=[2]}")],
+    "ConvWeightGrad": [({"x": (2, 4, 4, 5), "w": (2, 3, 7, 6)},
+                        "const %s : i64[4] = [4, 3, 3, 2]\n%r = ConvWeightGrad(%x, %w, %s) {strides=[2,1], pads=[1,0,2,0]}"),
+                       ({"x": (2, 6, 3), "w": (2, 4, 8)},
+                        "const %s : i64[3] = [6, 2, 3]\n%r = ConvWeightGrad(%x, %w, %s) {group=2, strides=[2]}")],
     "Clip": [(X, "const %lo : f64[] = -0.5\nconst %hi : f64[] = 0.6\n%r = Clip(%x, %lo, %hi)")],
     "Concat": [({"x": (2, 3), "y": (2, 1)}, "%c = Concat(%x, %y, %x) {axis=-1}\n%r = Mul(%c, %c)")],
     "Cos": [(X, "%r = Cos(%x)")],
@@ -163,7 +173,7 @@ def check(params, text, bounds, folder, rng):
 def main():
     rng, number, bad = np.random.default_rng(5), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        for op in RULES:
+        for op in sys.argv[1:] or RULES:
             for i, case in enumerate(CASES.get(op, [None])):
                 number += 1
                 if case is None:

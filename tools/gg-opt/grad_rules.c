@@ -417,105 +417,21 @@ RULE(gemm)
 		give(t, c, like_input(t, n, times_attr(t, n, "beta", dy), c));
 }
 
-/* ---- convolutions: the gradients are convolutions too ------------------------------------------ */
-typedef struct window {
-	int n;
-	int64_t group;
-	int64_t stride[GG_MAX_RANK], dilation[GG_MAX_RANK], pad[2 * GG_MAX_RANK], kernel[GG_MAX_RANK];
-} window;
-
+/* ---- convolutions ------------------------------------------------------------------------------- */
 static int64_t element(const gg_node *n, const char *name, int i, int64_t or)
 {
 	const gg_attr *a = gg_find_attr(n, name);
 	return a && i < a->n ? a->ints[i] : or ;
 }
 
-static bool read_window(train *t, gg_node *n, window *w)
+/* A primitive of two tensors and the shape of its result, with the attributes of n. */
+static gg_value *like_node(train *t, gg_node *n, const char *op, gg_value *a, gg_value *b, gg_value *like)
 {
-	const char *pad = gg_get_string(n, "auto_pad");
-	w->n = IN(0)->shape.rank - 2;
-	w->group = gg_get_int(n, "group");
-	if (strcmp(pad, "NOTSET") && strcmp(pad, "VALID"))
-		grad_lacks(t, n, "auto_pad other than NOTSET and VALID");
-	else if (w->n < 1)
-		grad_lacks(t, n, "the rank of its input is not known");
-	for (int i = 0; !t->bad && i < w->n; i++) {
-		w->stride[i] = element(n, "strides", i, 1);
-		w->dilation[i] = element(n, "dilations", i, 1);
-		w->pad[i] = element(n, "pads", i, 0);
-		w->pad[w->n + i] = element(n, "pads", w->n + i, 0);
-		w->kernel[i] = IN(1)->shape.dim[2 + i];
-		if (!gg_dim_known(IN(0)->shape.dim[2 + i]) || !gg_dim_known(w->kernel[i]))
-			grad_lacks(t, n, "a spatial size is not known");
-	}
-	return !t->bad;
-}
-
-static gg_value *conv_input(train *t, gg_node *n, const window *w, gg_value *dy)
-{
-	int64_t rest[GG_MAX_RANK];
-	for (int i = 0; i < w->n; i++)
-		rest[i] = IN(0)->shape.dim[2 + i] -
-		          ((OUT->shape.dim[2 + i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] +
-		           1 - w->pad[i] - w->pad[w->n + i]);
-	gg_value *y = train_make(t, "ConvTranspose", 2, (gg_value *[]){dy, IN(1)}, 0);
-	if (y) {
-		gg_set_attr_ints(y->producer, "strides", w->n, w->stride);
-		gg_set_attr_ints(y->producer, "dilations", w->n, w->dilation);
-		gg_set_attr_ints(y->producer, "pads", 2 * w->n, w->pad);
-		gg_set_attr_ints(y->producer, "output_padding", w->n, rest);
-		if (w->group != 1)
-			gg_set_attr_int(y->producer, "group", w->group);
-	}
+	gg_value *in[] = {a, b, known_shape(t, like)};
+	gg_value *y = train_make(t, op, 3, in, 0);
+	if (y)
+		gg_copy_attrs(y->producer, n);
 	return train_done(t, y);
-}
-
-/* x [N,gC,..] as [C,gN,..]: each group's channels are the batch. */
-static gg_value *grouped(train *t, gg_value *x, const window *w)
-{
-	int64_t dim[GG_MAX_RANK] = {-1, w->group}, perm[GG_MAX_RANK] = {2, 1, 0};
-	if (w->group == 1)
-		return swap_axes(t, x, true);
-	if (!gg_dim_known(x->shape.dim[1]) || w->n + 3 > GG_MAX_RANK) {
-		t->bad = !gg_error(t->p->d, GG_UNSUPPORTED, "no gradient: the channels of '%s' are not known",
-		                   x->name);
-		return 0;
-	}
-	dim[2] = x->shape.dim[1] / w->group;
-	for (int i = 0; i < w->n; i++) {
-		dim[3 + i] = x->shape.dim[2 + i];
-		perm[3 + i] = 3 + i;
-	}
-	x = transpose(t, OP("Reshape", x, grad_ints(t, w->n + 3, dim)), w->n + 3, perm);
-	dim[1] = dim[2]; /* now C, gN, spatial */
-	dim[2] = -1;
-	return x ? OP("Reshape", x, grad_ints(t, w->n + 2, dim + 1)) : 0;
-}
-
-/* Batch and channels change places: x [C,N,..] by dy [M,N,..] gives [C,M,..], of which the first
- * elements are the weight's. */
-static gg_value *conv_weight(train *t, gg_node *n, const window *w, gg_value *dy)
-{
-	int64_t start[GG_MAX_RANK] = {0}, axis[GG_MAX_RANK];
-	gg_value *x = grouped(t, IN(0), w), *d = swap_axes(t, dy, true), *in[4];
-	gg_value *y = x && d ? train_make(t, "Conv", 2, (gg_value *[]){x, d}, 0) : 0;
-	if (y) {
-		gg_set_attr_ints(y->producer, "strides", w->n, w->dilation);
-		gg_set_attr_ints(y->producer, "dilations", w->n, w->stride);
-		gg_set_attr_ints(y->producer, "pads", 2 * w->n, w->pad);
-		if (w->group != 1)
-			gg_set_attr_int(y->producer, "group", w->group);
-	}
-	y = swap_axes(t, train_done(t, y), true);
-	if (!y || gg_shape_eq(&y->shape, &IN(1)->shape))
-		return y;
-	for (int i = 0; i < w->n; i++)
-		axis[i] = 2 + i;
-	in[0] = y;
-	in[1] = grad_ints(t, w->n, start);
-	in[2] = grad_ints(t, w->n, w->kernel);
-	in[3] = grad_ints(t, w->n, axis);
-	return train_done(t, train_make(t, "Slice", 4, in, 0));
 }
 
 /* The sum over all axes but channels. */
@@ -531,15 +447,33 @@ static gg_value *channel_sum(train *t, gg_value *v)
 
 RULE(conv)
 {
-	window w;
-	if (!read_window(t, n, &w))
-		return;
 	if (grad_wanted(IN(2)))
 		give(t, IN(2), channel_sum(t, dy));
 	if (grad_wanted(IN(1)))
-		give(t, IN(1), conv_weight(t, n, &w, dy));
+		give(t, IN(1), like_node(t, n, "ConvWeightGrad", dy, IN(0), IN(1)));
 	if (grad_wanted(IN(0)))
-		give(t, IN(0), conv_input(t, n, &w, dy));
+		give(t, IN(0), like_node(t, n, "ConvInputGrad", dy, IN(1), IN(0)));
+}
+
+/* Both are linear in both of their operands. */
+RULE(conv_input_grad)
+{
+	gg_value *y = grad_wanted(IN(0)) ? train_make(t, "Conv", 2, (gg_value *[]){dy, IN(1)}, 0) : 0;
+	if (y)
+		gg_copy_attrs(y->producer, n);
+	give(t, IN(0), train_done(t, y));
+	if (grad_wanted(IN(1)))
+		give(t, IN(1), like_node(t, n, "ConvWeightGrad", IN(0), dy, IN(1)));
+}
+
+RULE(conv_weight_grad)
+{
+	gg_value *y = grad_wanted(IN(0)) ? train_make(t, "Conv", 2, (gg_value *[]){IN(1), dy}, 0) : 0;
+	if (y)
+		gg_copy_attrs(y->producer, n);
+	give(t, IN(0), train_done(t, y));
+	if (grad_wanted(IN(1)))
+		give(t, IN(1), like_node(t, n, "ConvInputGrad", IN(0), dy, IN(1)));
 }
 
 /* Each element goes where the greatest of its window was. */
@@ -568,6 +502,11 @@ RULE(max_pool)
 		gg_set_attr_string(y->producer, "reduction", "add");
 	give(t, x, as_shape(t, train_done(t, y), x));
 }
+
+typedef struct window {
+	int n;
+	int64_t stride[GG_MAX_RANK], pad[2 * GG_MAX_RANK], kernel[GG_MAX_RANK];
+} window;
 
 /* Each window's gradient is spread over its taps: the transpose of a convolution by 1/taps. Where
  * pads do not count, it is first divided by the part of the window that lies inside. */
@@ -788,6 +727,8 @@ static const struct {
     {"Clip", clip},
     {"Concat", concat},
     {"Conv", conv},
+    {"ConvInputGrad", conv_input_grad},
+    {"ConvWeightGrad", conv_weight_grad},
     {"Cos", cosine},
     {"Div", divide},
     {"Dropout", dropout},

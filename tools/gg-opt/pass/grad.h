@@ -47,6 +47,12 @@ static inline void grad_lacks(train *t, const gg_node *n, const char *what)
 
 static inline gg_value *shape_of(train *t, gg_value *v) { return train_op(t, "Shape", v, 0); }
 
+/* As a constant where it is known, so that v need not live until then. */
+static inline gg_value *known_shape(train *t, gg_value *v)
+{
+	return gg_shape_known(&v->shape) ? grad_ints(t, v->shape.rank, v->shape.dim) : shape_of(t, v);
+}
+
 static inline gg_value *as_shape(train *t, gg_value *g, gg_value *like)
 {
 	return g && gg_shape_eq(&g->shape, &like->shape) ? g : train_op(t, "Reshape", g, shape_of(t, like));
