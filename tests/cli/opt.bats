@@ -51,6 +51,49 @@ EOF
 	[ "$status" = 2 ]
 }
 
+@test "an option out of range is a usage error that says what would be right" {
+	wrong() { # PASS:OPTION=VALUE TEXT
+		run gg-opt --pass="$1" -o /dev/null g.gg
+		[ "$status" = 2 ]
+		[[ $output == *"$2"* ]]
+	}
+	printf '%s\n' 'input %i : f32[4]' '%r = AllReduce(%i) {fusion=1}' '%s = AllReduce(%r) {fusion=1}' 'output %s' >>g.gg
+	sed -i '/%i :/d; s/%i/%x/' g.gg
+	wrong fold_constants:size=-1 "size '-1' is not a number of bytes"
+	wrong fold_constants:size=1e99 "'1e99'"
+	wrong autocast:dtype=f9 "f16 or bf16, not 'f9'"
+	wrong reduce_precision:ops=Relo "no op is named 'Relo'; did you mean 'Relu'?"
+	wrong "allreduce_fusion:split='5,2'" 'places rise from 0'
+	wrong loss:target=t 'kind'
+	wrong loss:kind=mse 'target=NAME'
+	run gg-opt --limit=-1 g.gg
+	[ "$status" = 2 ]
+	run gg-opt --verify=many g.gg
+	[ "$status" = 2 ]
+}
+
+@test "--list has each pass with its help, --explain says what it does and when" {
+	want="addn adjust_depend_allgather allgather_fusion allreduce_fusion alltoall attention bce_with_logits bn_add_relu
+	bn_relu adam_weight_decay fused_adam add_relu_v2 add_relu_grad_v2 relu_v2 cast_all combine_momentum concat_allgather
+	const_to_attr conv_bias_act cse dead_code flatten_tuple fold_bn fold_constants gelu getitem_tuple identity inplace
+	insert_cast insert_format layer_norm matmul_bias matmul_bias_act momentum_cast momentum_scale momentum_weight
+	momentum_weight_scale pad_conv post_bn_add_relu print_reduce reduce_precision remove_format_pair
+	remove_redundant_format rms_norm shape_inference silu transposes casts update_state loss grad sgd momentum adam
+	adamw rmsprop adagrad lamb to_inference"
+	gg-opt --list --json >list.json
+	for p in $want; do
+		jq -e --arg p "$p" 'any(.name == $p)' list.json >/dev/null || { echo "no pass $p"; false; }
+	done
+	for p in $(jq -r '.[].name' list.json); do
+		gg-opt --list | grep -q "^$p  *[^ ].* \[" || { echo "no help: $p"; false; }
+		gg-opt --explain="$p" >text
+		grep -q "^$p: ." text
+		grep -q '^pipelines: ' text
+		grep -q '^results: ' text
+		[ "$(sed '1,2d; /^pipelines: /,$d' text | wc -w)" -ge 5 ] || { echo "no explanation: $p"; false; }
+	done
+}
+
 @test "-O0 changes nothing but the history" {
 	gg-opt -O0 g.gg | gg-dump | grep -v ^history >a
 	gg-dump g.gg >b

@@ -136,10 +136,26 @@ static bool reduce(gg_pass_run *p, gg_node *n, int slot)
 	return true;
 }
 
+static bool check_ops(gg_pass_run *p)
+{
+	const char *list = gg_pass_option(p, "ops");
+	for (size_t n; list && *list; list += n + (list[n] == '+')) {
+		n = strcspn(list, "+");
+		const char *op = gg_intern_n(list, n), *near = gg_op_nearest(op);
+		if (!gg_op_find(op))
+			return gg_error(p->d, GG_USAGE, "pass 'reduce_precision': no op is named '%s'%s%s%s",
+			                op, near ? "; did you mean '" : "", near ? near : "",
+			                near ? "'?" : "");
+	}
+	return true;
+}
+
 /* Needs dtypes.
  * Breaks nothing: it fires where every number is known to fit. */
 static bool run(gg_pass_run *p, gg_graph *g)
 {
+	if (!check_ops(p))
+		return false;
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
 		int slot = wanted_slot(p, n);
