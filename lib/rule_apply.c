@@ -527,6 +527,8 @@ static const char *build_node(engine *e, match *m, const pat *p)
 	gg_diag silent = {.silent = true};
 	if (!why && nin < p->op->min_in)
 		why = rule_say("%s would lack an input", p->op->name);
+	if (!why && p->op->max_in >= 0 && nin > p->op->max_in)
+		why = rule_say("%s would have %d inputs", p->op->name, nin);
 	for (int i = 0; !why && i < nin; i++)
 		if (!is_given(n, i))
 			why = rule_say("%s would lack input %d", p->op->name, i);
@@ -602,6 +604,13 @@ static const char *check_results(const match *m)
 	return 0;
 }
 
+/* The target has a kernel of its own for the node: the one chosen, or one to choose. */
+static bool has_kernel(const gg_target *t, const gg_node *n)
+{
+	const gg_row *r = n->kernel ? gg_target_chosen(t, n) : gg_target_row(t, n);
+	return r && strcmp(r->kernel, "ref");
+}
+
 /* After selection: what ran on a kernel of the target must not fall back to ref. */
 static const char *loses_kernel(const engine *e, const match *m)
 {
@@ -609,12 +618,10 @@ static const char *loses_kernel(const engine *e, const match *m)
 	const gg_target *t = name ? gg_target_find(name) : 0;
 	bool had = false;
 	for (int i = 0; t && i < e->ndead; i++)
-		had |= gg_target_chosen(t, e->dead[i]) != 0;
-	for (int i = m->r->nleft; had && i < m->r->nnode; i++) {
-		const gg_row *r = gg_target_row(t, m->node[i]);
-		if (!r || !strcmp(r->kernel, "ref"))
+		had |= has_kernel(t, e->dead[i]);
+	for (int i = m->r->nleft; had && i < m->r->nnode; i++)
+		if (!has_kernel(t, m->node[i]))
 			return rule_say("target '%s' has no kernel for %s", t->name, m->node[i]->op->name);
-	}
 	return 0;
 }
 

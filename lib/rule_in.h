@@ -45,6 +45,7 @@ typedef struct pat {
 	pat_kind kind;
 	bool maybe; /* a variable that may be absent: b? */
 	bool keep;  /* a node that stays: others may read it */
+	bool fixed; /* a commutative op whose inputs stand in this order */
 	bool all;   /* every attribute is accounted for: {*}, or copied by node.* */
 	int slot;   /* of the variable or the node */
 	int out;    /* which output of the node */
@@ -96,7 +97,7 @@ typedef struct rule {
 	rule_map map[RULE_MAPS];
 	rule_cond *cond;
 	int nroot, nvar, nleft, nnode, nbound, nmap, ncond;
-	bool exact_left; /* has literals or tests, so near misses are worth a second look */
+	bool exact_left; /* has literals, tests or numbered outputs, so near misses are worth a second look */
 	size_t tried, applied;
 	bool stopped;
 	struct rule *next; /* with the same root op */

@@ -53,19 +53,41 @@ static bool is_number(gg_dtype t, double x, double want)
 	return fabs(x - want) <= ulp * fabs(want);
 }
 
-/* A difference that a near miss may have: one, and only when that is looked for. */
-static bool let_through(matcher *k, const char *why)
-{
-	if (!k->lenient || k->soft)
-		return false;
-	k->soft = why;
-	return true;
-}
+/* A near miss may have one difference, when that is looked for. */
+static bool may_differ(const matcher *k) { return k->lenient && !k->soft; }
 
 static const gg_attr *attr_of(const gg_node *n, const char *name)
 {
 	const gg_attr *a = gg_find_attr(n, name);
 	return a ? a : gg_op_default(n->op, name);
+}
+
+static bool differs(matcher *k, const gg_node *n, const gg_attr *a, const pat_attr *want)
+{
+	if (!may_differ(k))
+		return false;
+	if (a && a->type == GG_ATTR_INT && want->kind == ATTR_TEST)
+		k->soft = rule_say("attribute '%s' of its %s is %lld, not %lld", want->name, n->op->name,
+		                   (long long)a->i, (long long)want->value.i);
+	else
+		k->soft = rule_say("attribute '%s' of its %s differs", want->name, n->op->name);
+	return true;
+}
+
+static bool other_number(matcher *k, double want)
+{
+	if (!may_differ(k))
+		return false;
+	k->soft = rule_say("a constant is not %.9g", want);
+	return true;
+}
+
+static bool other_output(matcher *k, const gg_value *v, int want)
+{
+	if (!may_differ(k))
+		return false;
+	k->soft = rule_say("output %d of its %s is read, not %d", v->index, v->producer->op->name, want);
+	return true;
 }
 
 static bool match_attrs(matcher *k, const pat *p, const gg_node *n)
@@ -74,9 +96,7 @@ static bool match_attrs(matcher *k, const pat *p, const gg_node *n)
 		const pat_attr *want = &p->attr[i];
 		const gg_attr *a = attr_of(n, want->name);
 		if (want->kind == ATTR_TEST) {
-			if ((!a || !gg_attr_eq(a, &want->value)) &&
-			    !let_through(
-			        k, rule_say("attribute '%s' of its %s differs", want->name, n->op->name)))
+			if ((!a || !gg_attr_eq(a, &want->value)) && !differs(k, n, a, want))
 				return false;
 			continue;
 		}
@@ -89,8 +109,7 @@ static bool match_attrs(matcher *k, const pat *p, const gg_node *n)
 		}
 		gg_attr same = **at; /* one variable may stand for attributes of two names */
 		same.name = a->name;
-		if (!gg_attr_eq(&same, a) &&
-		    !let_through(k, rule_say("attribute '%s' of its %s differs", want->name, n->op->name)))
+		if (!gg_attr_eq(&same, a) && !differs(k, n, a, want))
 			return false;
 	}
 	return true;
@@ -132,7 +151,7 @@ static bool match_node(matcher *k, const pat *p, gg_node *n, const goal *next, i
 	if (n->op != p->op || !match_attrs(k, p, n))
 		return false;
 	k->m.node[p->slot] = n;
-	if (!(n->op->flags & GG_COMMUTES) || p->narg < 2 || gg_nargs(n) < 2)
+	if (!(n->op->flags & GG_COMMUTES) || p->fixed || p->narg < 2 || gg_nargs(n) < 2)
 		return match_args(k, p, n, next, false, root);
 	match saved = k->m;
 	const char *soft = k->soft;
@@ -148,8 +167,7 @@ static bool match_number(matcher *k, const pat *p, gg_value *v)
 	double x;
 	if (!rule_scalar(v, &x))
 		return false;
-	return is_number((gg_dtype)v->dtype, x, p->number) ||
-	       let_through(k, rule_say("a constant is not %.9g", p->number));
+	return is_number((gg_dtype)v->dtype, x, p->number) || other_number(k, p->number);
 }
 
 /* Nodes `up` readers above v that could be the next root. */
@@ -227,7 +245,9 @@ static bool solve(matcher *k, const goal *g, int root)
 	case PAT_NODE:
 	case PAT_REF: {
 		const pat *node = p->kind == PAT_NODE ? p : k->m.r->node[p->slot];
-		if (!v || !v->producer || v->index != p->out)
+		if (!v || !v->producer || (v->index != p->out && v->producer->op != node->op))
+			return false;
+		if (v->index != p->out && !other_output(k, v, p->out))
 			return false;
 		return match_node(k, node, v->producer, g->next, root);
 	}

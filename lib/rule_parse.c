@@ -1,7 +1,7 @@
 /* From the text of rules to trees.
  *
  *   rule    [name:] pat {; pat} => make {; make} [; map {, map}] [where cond]
- *   pat     Op(arg, ...) [{attrs}] [:k] [keep] [as name]
+ *   pat     Op(arg, ...) [{attrs}] [:k] [keep] [ordered] [as name]
  *   arg     pat | name | name:k | name? | *name | number | _ | none
  *   make    Op(arg, ...) [{attrs}] [as name] | arg
  *   map     name[:k] => name[:k]
@@ -405,6 +405,7 @@ static pat *new_node(parser *s, const char *at, const char *op)
 		return 0;
 	}
 	if (!s->right) {
+		s->r->exact_left |= p->op->max_out != 1;
 		p->slot = s->r->nnode;
 		s->r->node[s->r->nnode++] = p;
 	}
@@ -448,8 +449,12 @@ static bool trimmings(parser *s, pat *p)
 	}
 	if (!s->right && !resolve_out(s, p, s->p))
 		return false;
-	if (!s->right && take_word(s, "keep"))
-		p->keep = true;
+	for (bool more = !s->right; more;) {
+		bool keep = take_word(s, "keep"), ordered = !keep && take_word(s, "ordered");
+		p->keep |= keep;
+		p->fixed |= ordered;
+		more = keep || ordered;
+	}
 	if (!take_word(s, "as"))
 		return true;
 	skip(s);

@@ -72,11 +72,21 @@ void rules_explain(gg_buf *b, const gg_pass *p)
 	gg_rules_free(r);
 }
 
+/* Rules of one name are forms of one thing, and counted as one. */
 void rules_stats(gg_buf *b, const gg_rules *r)
 {
-	for (size_t i = 0; gg_rules_count(r) > 1 && i < gg_rules_count(r); i++) {
+	for (size_t i = 0, k; gg_rules_count(r) > 1 && i < gg_rules_count(r); i++) {
 		gg_rule_stat s = gg_rules_stat(r, i);
-		gg_buf_printf(b, "  %-16s tried %zu, applied %zu, refused %zu\n", s.name, s.tried, s.applied,
-		              s.tried - s.applied);
+		for (k = 0; k < i && strcmp(gg_rules_stat(r, k).name, s.name);)
+			k++;
+		for (size_t j = i + 1; j < gg_rules_count(r) && k == i; j++) {
+			gg_rule_stat t = gg_rules_stat(r, j);
+			bool same = !strcmp(t.name, s.name);
+			s.tried += same ? t.tried : 0;
+			s.applied += same ? t.applied : 0;
+		}
+		if (k == i)
+			gg_buf_printf(b, "  %-16s tried %zu, applied %zu, refused %zu\n", s.name, s.tried,
+			              s.applied, s.tried - s.applied);
 	}
 }

@@ -1,16 +1,12 @@
-#include "bn_add.h"
-
-/* Needs shapes.
- * Breaks nothing. */
-static bool run(gg_pass_run *p, gg_graph *g) { return fuse_bn_add(p, g, 1); }
+#include "../pass.h"
 
 const gg_pass gg_pass_post_bn_add_relu = {
     .name = "post_bn_add_relu",
     .help = "BatchNormalization, an addition of it and Relu become BatchNormAddRelu",
-    .explain = "Relu(Add(z, BatchNormalization(x, s, b, m, v):0))\n=> BatchNormAddRelu(x, s, b, m, v, "
-               "z)" BN_ADD_GUARDS,
-    .ops = "BatchNormalization",
+    .explain = "max(z + BatchNormalization(x), 0): bn_add_relu with the addends the other way round.",
     .pipeline = "hardware:40",
     .exact = true,
-    .run = run,
+    .rules = "Relu(Add(z, BatchNormalization(x, s, b, m, v) as bn) ordered) as r\n"
+             "=> BatchNormAddRelu(x, s, b, m, v, z){bn.*} as f; r => f, bn:1 => f:1, bn:2 => f:2\n"
+             "where same_shape(x, z)",
 };
