@@ -57,9 +57,11 @@ static bool agrees(const gg_node *n, int i)
 static bool starts_nhwc(const gg_node *n, const gg_row *r)
 {
 	gg_dtypes half = GG_DT(GG_F16) | GG_DT(GG_BF16);
-	if (!strcmp(r->kernel, "cpu_conv") || !strcmp(r->kernel, "cpu_deconv") ||
-	    !strcmp(r->kernel, "cuda_conv_tf32"))
-		return true;
+	static const char *const kernels[] = {"cpu_conv", "cpu_deconv", "cpu_conv_input_grad",
+	                                      "cuda_conv_tf32"};
+	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+		if (!strcmp(r->kernel, kernels[i]))
+			return true;
 	return !strcmp(r->kernel, "cuda_conv") && half & GG_DT(n->out[0]->dtype);
 }
 
@@ -80,7 +82,7 @@ static bool may_choose(const gg_value *v) { return v && v->kind == GG_TEMP && !g
 
 static void choose_layouts(const gg_node *n, const gg_row *r, bool nhwc)
 {
-	nhwc = nhwc && has_layout(r, GG_NHWC) && makes_nhwc(n, r);
+	nhwc = nhwc && has_layout(r, GG_NHWC) && !(r->layouts & GG_PLAIN_OUT) && makes_nhwc(n, r);
 	for (int i = 0; i < n->nout; i++) {
 		gg_value *v = n->out[i];
 		if (may_choose(v))
@@ -440,12 +442,18 @@ bool gg_select_open(gg_diag *d, gg_model *m)
 
 /* ---- conversions ---------------------------------------------------------------------------- */
 
+/* Kernels read a convolution's weight as it is saved. */
+static bool is_weight(const gg_node *n, int i)
+{
+	return i == 1 && gg_op_attr(n->op, "group") && strcmp(n->op->name, "ConvWeightGrad");
+}
+
 /* The layout that input i of n must have. */
 static gg_layout needed(const gg_target *t, const gg_node *n, int i)
 {
 	const gg_row *r = gg_target_chosen(t, n);
 	const gg_value *v = n->in[i].value;
-	if (!r || i >= gg_nargs(n))
+	if (!r || i >= gg_nargs(n) || is_weight(n, i))
 		return GG_PLAIN;
 	if (r->layouts & GG_MIXED)
 		return has_layout(r, v->layout) ? v->layout : GG_PLAIN;

@@ -7,6 +7,7 @@
 
 /* In a row's layouts: inputs and outputs need not agree, the kernel reorders on its way. */
 #define GG_MIXED (1u << 31)
+#define GG_PLAIN_OUT (1u << 30) /* output 0 is a weight's: plain unless somebody wants it otherwise */
 
 typedef struct gg_row {
 	const char *kernel; /* "cpu_conv" */

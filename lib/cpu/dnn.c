@@ -30,6 +30,7 @@ enum { SRC, WEIGHTS, DST, SCRATCH, BIAS, ADD, PLAIN, MEMORIES };
 struct dnn_op {
 	dnnl_primitive_t p, packer;
 	dnnl_memory_t m[MEMORIES];
+	int arg[3]; /* what the primitive calls SRC, WEIGHTS and DST */
 	size_t scratch;
 	void *packed;
 	bool bias, add;
@@ -132,6 +133,41 @@ static dnnl_status_t make_conv(dnnl_primitive_desc_t *pd, const dnn_conv *c, con
 #endif
 }
 
+/* The primitive of a gradient needs that of the convolution as a hint. */
+static dnnl_status_t make_conv_grad(dnnl_primitive_desc_t *pd, bool weight, const conv_args *a, md_ref src,
+                                    md_ref w, md_ref dst, dnnl_primitive_attr_t attr)
+{
+	dnnl_primitive_desc_t hint;
+#if DNNL_VERSION_MAJOR >= 3
+	dnnl_status_t e = dnnl_convolution_forward_primitive_desc_create(
+	    &hint, engine, dnnl_forward_training, dnnl_convolution_direct, src, w, 0, dst, a->stride,
+	    a->dilate, a->left, a->right, 0);
+	if (e)
+		return e;
+	e = weight ? dnnl_convolution_backward_weights_primitive_desc_create(
+	                 pd, engine, dnnl_convolution_direct, src, w, 0, dst, a->stride, a->dilate, a->left,
+	                 a->right, hint, attr)
+	           : dnnl_convolution_backward_data_primitive_desc_create(pd, engine, dnnl_convolution_direct,
+	                                                                  src, w, dst, a->stride, a->dilate,
+	                                                                  a->left, a->right, hint, attr);
+#else
+	dnnl_convolution_desc_t cd;
+	dnnl_status_t e = dnnl_dilated_convolution_forward_desc_init(&cd, dnnl_forward_training,
+	                                                             dnnl_convolution_direct, src, w, 0, dst,
+	                                                             a->stride, a->dilate, a->left, a->right);
+	if (e || (e = dnnl_primitive_desc_create(&hint, &cd, 0, engine, 0)))
+		return e;
+	e = weight
+	        ? dnnl_dilated_convolution_backward_weights_desc_init(
+	              &cd, dnnl_convolution_direct, src, w, 0, dst, a->stride, a->dilate, a->left, a->right)
+	        : dnnl_dilated_convolution_backward_data_desc_init(&cd, dnnl_convolution_direct, src, w, dst,
+	                                                           a->stride, a->dilate, a->left, a->right);
+	e = e ? e : dnnl_primitive_desc_create(pd, &cd, attr, engine, hint);
+#endif
+	dnnl_primitive_desc_destroy(hint);
+	return e;
+}
+
 static dnnl_status_t make_matmul(dnnl_primitive_desc_t *pd, md_ref a, md_ref b, md_ref bias, md_ref c,
                                  dnnl_primitive_attr_t attr)
 {
@@ -154,15 +190,28 @@ static dnnl_status_t memory(dnnl_memory_t *m, md_ref d)
 	return dnnl_memory_create(m, d, engine, DNNL_MEMORY_NONE);
 }
 
+/* What primitives call their source, weights and result, as queries and as arguments. */
+typedef struct names {
+	dnnl_query_t query[3];
+	int arg[3];
+} names;
+static const names forward = {{dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+                              {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}},
+                   of_input = {{dnnl_query_diff_dst_md, dnnl_query_weights_md, dnnl_query_diff_src_md},
+                               {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}},
+                   of_weight = {{dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md},
+                                {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+
 /* The primitive, its memories, and (plain not NULL) the packing of its weights. */
-static dnnl_status_t finish(dnn_op *o, dnnl_primitive_desc_t pd, md_ref plain)
+static dnnl_status_t finish(dnn_op *o, dnnl_primitive_desc_t pd, const names *as, md_ref plain)
 {
-	md_ref w = query(pd, dnnl_query_weights_md, 0), scratch = query(pd, dnnl_query_scratchpad_md, 0);
+	md_ref w = query(pd, as->query[WEIGHTS], 0), scratch = query(pd, dnnl_query_scratchpad_md, 0);
 	dnnl_status_t e = dnnl_primitive_create(&o->p, pd);
 	o->scratch = dnnl_memory_desc_get_size(scratch);
-	e = e ? e : memory(&o->m[SRC], query(pd, dnnl_query_src_md, 0));
-	e = e ? e : memory(&o->m[WEIGHTS], w);
-	e = e ? e : memory(&o->m[DST], query(pd, dnnl_query_dst_md, 0));
+	for (int i = SRC; !e && i <= DST; i++) {
+		o->arg[i] = as->arg[i];
+		e = memory(&o->m[i], query(pd, as->query[i], 0));
+	}
 	e = e ? e : memory(&o->m[SCRATCH], scratch);
 	if (!e && o->bias)
 		e = memory(&o->m[BIAS], query(pd, dnnl_query_weights_md, 1));
@@ -171,8 +220,10 @@ static dnnl_status_t finish(dnn_op *o, dnnl_primitive_desc_t pd, md_ref plain)
 	if (e || !plain)
 		return e;
 	dnnl_primitive_desc_t rd;
+	bool made = as == &of_weight; /* it makes weights */
 	if ((e = memory(&o->m[PLAIN], plain)) ||
-	    (e = dnnl_reorder_primitive_desc_create(&rd, plain, engine, w, engine, 0)))
+	    (e = dnnl_reorder_primitive_desc_create(&rd, made ? w : plain, engine, made ? plain : w, engine,
+	                                            0)))
 		return e;
 	e = dnnl_primitive_create(&o->packer, rd);
 	dnnl_primitive_desc_destroy(rd);
@@ -263,12 +314,37 @@ dnn_op *dnn_conv_new(const dnn_conv *c)
 	e = e ? e : set_posts(&attr, c->npost, c->post, REF(dst));
 	e = e ? e : make_conv(&pd, c, &a, REF(src), REF(any), c->bias ? REF(bias) : 0, REF(dst), attr);
 	if (!e) {
-		e = finish(o, pd, REF(plain));
+		e = finish(o, pd, &forward, REF(plain));
 		dnnl_primitive_desc_destroy(pd);
 	}
 	dnnl_primitive_attr_destroy(attr);
 	omp_set_num_threads(threads);
 	md_free(src), md_free(any), md_free(plain), md_free(bias), md_free(dst);
+	return done(o, e);
+}
+
+dnn_op *dnn_conv_grad_new(const dnn_conv *c, bool weight)
+{
+	dnn_op *o = gg_xcalloc(1, sizeof *o);
+	dnnl_memory_desc_t src = {0}, any = {0}, plain = {0}, dst = {0};
+	dnnl_primitive_attr_t attr = 0;
+	dnnl_primitive_desc_t pd;
+	conv_args a;
+	o->small = conv_work(c) < SMALL;
+	int threads = enter(o);
+	conv_geometry(c, &a);
+	dnnl_status_t e = image(&src, c->batch, c->cin, c->spatial, c->in);
+	e = e ? e : image(&dst, c->batch, c->cout, c->spatial, c->out);
+	e = e ? e : conv_weights(c, &any, &plain);
+	e = e ? e : set_posts(&attr, 0, 0, REF(dst));
+	e = e ? e : make_conv_grad(&pd, weight, &a, REF(src), REF(any), REF(dst), attr);
+	if (!e) {
+		e = finish(o, pd, weight ? &of_weight : &of_input, REF(plain));
+		dnnl_primitive_desc_destroy(pd);
+	}
+	dnnl_primitive_attr_destroy(attr);
+	omp_set_num_threads(threads);
+	md_free(src), md_free(any), md_free(plain), md_free(dst);
 	return done(o, e);
 }
 
@@ -295,7 +371,7 @@ dnn_op *dnn_matmul_new(const dnn_matmul *m)
 	e = e ? e
 	      : make_matmul(&pd, REF(a), m->pack ? REF(any) : REF(b), m->bias ? REF(bias) : 0, REF(c), attr);
 	if (!e) {
-		e = finish(o, pd, m->pack ? REF(b) : 0);
+		e = finish(o, pd, &forward, m->pack ? REF(b) : 0);
 		dnnl_primitive_desc_destroy(pd);
 	}
 	dnnl_primitive_attr_destroy(attr);
@@ -308,19 +384,22 @@ size_t dnn_scratch(const dnn_op *o) { return o->scratch; }
 
 static void set(dnn_op *o, int i, const void *p) { dnnl_memory_set_data_handle(o->m[i], (void *)p); }
 
-bool dnn_pack(dnn_op *o, const float *weights)
+static bool reorder(dnn_op *o, const float *plain, int from, int to)
 {
-	set(o, PLAIN, weights);
+	set(o, PLAIN, plain);
 	set(o, WEIGHTS, o->packed);
-	dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, o->m[PLAIN]}, {DNNL_ARG_TO, o->m[WEIGHTS]}};
+	dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, o->m[from]}, {DNNL_ARG_TO, o->m[to]}};
 	return !dnnl_primitive_execute(o->packer, stream, 2, arg) && !dnnl_stream_wait(stream);
 }
 
+bool dnn_pack(dnn_op *o, const float *weights) { return reorder(o, weights, PLAIN, WEIGHTS); }
+bool dnn_unpack(dnn_op *o, float *weights) { return reorder(o, weights, WEIGHTS, PLAIN); }
+
 bool dnn_run(dnn_op *o, const dnn_args *a)
 {
-	dnnl_exec_arg_t arg[6] = {{DNNL_ARG_SRC, o->m[SRC]},
-	                          {DNNL_ARG_WEIGHTS, o->m[WEIGHTS]},
-	                          {DNNL_ARG_DST, o->m[DST]},
+	dnnl_exec_arg_t arg[6] = {{o->arg[SRC], o->m[SRC]},
+	                          {o->arg[WEIGHTS], o->m[WEIGHTS]},
+	                          {o->arg[DST], o->m[DST]},
 	                          {DNNL_ARG_SCRATCHPAD, o->m[SCRATCH]}};
 	int n = 4;
 	set(o, SRC, a->src);

@@ -40,10 +40,14 @@ bool dnn_open(gg_diag *d);
 const char *dnn_version(void);
 /* NULL: oneDNN does not take it, and it is left to ref. */
 dnn_op *dnn_conv_new(const dnn_conv *c);
+/* The gradient of the convolution's input (src: dy, dst: it), or of its weight (src: the input, dst, which
+ * is only read: dy; dnn_unpack gives it). No bias, no posts, not transposed. */
+dnn_op *dnn_conv_grad_new(const dnn_conv *c, bool weight);
 dnn_op *dnn_matmul_new(const dnn_matmul *m);
 size_t dnn_scratch(const dnn_op *o);
 /* Packs weights: plain [g][out][in][kernel], or [g][in][out][kernel] when transposed; b by its strides. */
 bool dnn_pack(dnn_op *o, const float *weights);
+bool dnn_unpack(dnn_op *o, float *weights);
 typedef struct dnn_args {
 	const float *src, *weights, *bias, *add; /* weights NULL: the packed ones */
 	float *dst;

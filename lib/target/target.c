@@ -6,6 +6,7 @@
 #define P (1u << GG_PLAIN)
 #define PN (1u << GG_PLAIN | 1u << GG_NHWC)
 #define MIX (PN | GG_MIXED)
+#define MIX_WEIGHT (MIX | GG_PLAIN_OUT)
 
 /* ---- conditions of the cpu rows: what the kernels leave to ref ------------------------------ */
 

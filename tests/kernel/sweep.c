@@ -89,8 +89,9 @@ static void set_layouts(world *w)
 			continue;
 		if (w->variant == MIXED && !(r->layouts & GG_MIXED))
 			continue;
-		bool weights = !(r->layouts & GG_MIXED); /* of MIXED rows only input 0 is data */
-		for (int i = 0; i < (weights ? n->nin : 1); i++)
+		bool weights = !(r->layouts &
+		                 GG_MIXED); /* of MIXED rows only input 0 is data, and 1 of gradients */
+		for (int i = 0; i < (weights ? n->nin : r->layouts & GG_PLAIN_OUT ? 2 : 1); i++)
 			if (may_turn(n->in[i].value, n) && (w->variant == NHWC || turn++ & 1))
 				n->in[i].value->layout = GG_NHWC;
 		if (may_turn(n->out[0], n) && (w->variant == NHWC || turn++ & 1))
