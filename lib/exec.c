@@ -691,13 +691,18 @@ static bool run_once(gg_exec *x, const gg_tensor *in, gg_tensor *out)
 
 bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out)
 {
-	int64_t steps = x->o.sink > 0 ? x->o.sink : 1;
+	x->again = x->more = false;
+	return run_once(x, in, out);
+}
+
+bool gg_exec_run_n(gg_exec *x, const gg_tensor *in, int64_t n, bool again)
+{
 	bool good = true;
 
-	for (int64_t i = 0; i < steps && good; i++) {
-		x->again = i > 0;
-		x->more = i + 1 < steps;
-		good = run_once(x, in, x->more ? NULL : out);
+	for (int64_t i = 0; i < n && good; i++) {
+		x->again = again || i > 0;
+		x->more = i + 1 < n;
+		good = run_once(x, in, NULL);
 	}
 	return good;
 }

@@ -18,14 +18,16 @@ typedef struct gg_exec_options {
 	bool poison; /* fill unwritten and freed buffers with NaN patterns */
 	bool check_finite;
 	bool no_reuse;
-	int64_t sink;               /* steps of one gg_exec_run, all with its inputs; 0: one */
 	const struct gg_comm *comm; /* one of several ranks: comm.h */
 } gg_exec_options;
 gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o); /* NULL: reported */
 void gg_exec_free(gg_exec *x);
 /* in[i] belongs to main->in[i]. A param may be overridden by gg_exec_set_param. Outputs point
- * into the executor and hold until the next run. out NULL: nobody asks for them. */
+ * into the executor and hold until the next run. */
 bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out);
+/* The same n times, and nobody asks for the outputs: a device gets the inputs once, or not at all
+ * where they are those of the run before, and is waited for at the end. */
+bool gg_exec_run_n(gg_exec *x, const gg_tensor *in, int64_t n, bool again);
 /* Random nodes draw as in run number n, from 0; each run counts on. */
 void gg_exec_start_at(gg_exec *x, uint64_t n);
 bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t); /* copied */

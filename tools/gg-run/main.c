@@ -36,6 +36,7 @@ enum {
 	REPEAT,
 	WARMUP,
 	DURATION,
+	LOOP_SINK,
 	JSON,
 	SEED,
 	FILL,
@@ -81,6 +82,8 @@ static const gg_option options[] = {
     {REPEAT, "repeat", 0, "N", "run the step N times and print times; state is put back before each"},
     {WARMUP, "warmup", 0, "N", "runs before those (default 1)"},
     {DURATION, "duration", 0, "S", "repeat for S seconds"},
+    {LOOP_SINK, "loop-sink", 0, "N",
+     "with --repeat: N steps a run, their inputs where the first one left them; times are of one step"},
     {JSON, "json", 0, NULL, "times, or the lines of --print, as JSON"},
     {SEED, "seed", 0, "N", "seed of random nodes and of filled inputs (default 0)"},
     {FILL, "fill", 0, "HOW", "inputs not given: normal (default), ones, zeros or range"},
@@ -266,6 +269,9 @@ static void take(gg_tool *t, job *j, int id)
 		j->duration = take_float(t, "duration");
 		j->timed = true;
 		break;
+	case LOOP_SINK:
+		j->sink = take_int(t, "loop-sink", 1);
+		break;
 	case JSON:
 		j->json = true;
 		break;
@@ -336,23 +342,24 @@ static bool prepare(job *j)
 	       override_params(j, j->ref_exec);
 }
 
-static bool run_timed(job *j, const gg_tensor *in, gg_tensor *out, gg_buf *text)
+static bool run_timed(job *j, const gg_tensor *in, gg_buf *text)
 {
 	gg_tensor *state = gg_xcalloc(j->m->main->nstate + 1, sizeof *state);
 	double *seconds = NULL, start = 0;
 	size_t n = 0, cap = 0;
+	int64_t steps = j->sink > 0 ? j->sink : 1;
 	bool good = keep_state(j, state);
 
 	for (int64_t i = 0; i < j->warmup && good; i++)
-		good = put_back(j, state) && gg_exec_run(j->x, in, out);
+		good = put_back(j, state) && gg_exec_run_n(j->x, in, steps, j->sink && i);
 	start = now();
 	while (good && (j->repeat ? n < (size_t)j->repeat : n == 0 || now() - start < j->duration)) {
 		double from;
 		if (!(good = put_back(j, state)))
 			break;
 		from = now();
-		good = gg_exec_run(j->x, in, out);
-		GG_PUSH(seconds, n, cap, now() - from);
+		good = gg_exec_run_n(j->x, in, steps, j->sink && (n || j->warmup));
+		GG_PUSH(seconds, n, cap, (now() - from) / (double)steps);
 		if (j->repeat && j->duration > 0 && now() - start >= j->duration)
 			break;
 	}
@@ -473,7 +480,7 @@ bool run_job(job *j)
 
 	if (good && j->done > j->first) {
 		good = results(j, b.out, b.ref_out, &text);
-		good = good && (!j->timed || run_timed(j, b.in, b.out, &text));
+		good = good && (!j->timed || run_timed(j, b.in, &text));
 		if (j->say && text.len)
 			gg_buf_add(j->say, text.p, text.len);
 		good = (j->say || !text.len || gg_emit(j->t, &text)) && good;
@@ -543,6 +550,8 @@ int main(int argc, char **argv)
 		list_devices(&j);
 		return gg_finish(&t);
 	}
+	if (j.sink && !j.timed)
+		gg_usage(&t, "--loop-sink goes with --repeat or --duration");
 	if (j.json && !j.timed && !j.print.n)
 		gg_usage(&t, "--json is of times or values: it goes with --repeat, --duration or --print");
 	if (j.epochs && !j.data.n)

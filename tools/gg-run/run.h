@@ -22,7 +22,7 @@ typedef struct job {
 	gg_arena a;
 	pairs input, output, data, eval_data, expect, print, shape;
 	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval, *summary;
-	int64_t steps, epochs, batch, repeat, warmup, save_every, eval_every, hold_out, summary_every;
+	int64_t steps, epochs, batch, repeat, warmup, sink, save_every, eval_every, hold_out, summary_every;
 	double duration;
 	bool timed, json, compare_ref, list_io, devices, progress;
 	bool whole;      /* a short last batch is run too */
