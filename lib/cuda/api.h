@@ -10,36 +10,33 @@
 #include <nvrtc.h>
 
 /* cuda.h renames its functions by macros, so that names go through one more step. */
+/* clang-format off: it finds another form each time */
 #define CU_FUNCTIONS(F) \
-	F(cuInit) \
-	F(cuDriverGetVersion) \
-	F(cuGetErrorString) F(cuGetErrorName) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute) \
-	    F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) \
-	        F(cuMemAllocHost) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) \
-	            F(cuMemsetD8Async) F(cuStreamCreate) F(cuStreamSynchronize) F(cuStreamBeginCapture) \
-	                F(cuStreamEndCapture) F(cuGraphInstantiateWithFlags) F(cuGraphDestroy) \
-	                    F(cuGraphExecDestroy) F(cuGraphLaunch) F(cuModuleLoadData) \
-	                        F(cuModuleGetFunction) F(cuLaunchKernel) F(cuEventCreate) F(cuEventRecord) \
-	                            F(cuEventSynchronize) F(cuEventElapsedTime)
+	F(cuInit) F(cuDriverGetVersion) F(cuGetErrorString) F(cuGetErrorName) F(cuDeviceGet) \
+	F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) \
+	F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemAllocHost) F(cuMemcpyHtoDAsync) \
+	F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) \
+	F(cuStreamSynchronize) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
+	F(cuGraphInstantiateWithFlags) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuGraphLaunch) \
+	F(cuModuleLoadData) F(cuModuleGetFunction) F(cuLaunchKernel) F(cuEventCreate) F(cuEventRecord) \
+	F(cuEventSynchronize) F(cuEventElapsedTime)
 #define RTC_FUNCTIONS(F) \
-	F(nvrtcVersion) \
-	F(nvrtcCreateProgram) \
-	F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) \
-	    F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog) F(nvrtcGetErrorString)
+	F(nvrtcVersion) F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) \
+	F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog) \
+	F(nvrtcGetErrorString)
 #define LT_FUNCTIONS(F) \
-	F(cublasLtCreate) \
-	F(cublasLtGetVersion) \
-	F(cublasLtMatmul) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) \
-	    F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) \
-	        F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) \
-	            F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
-	                F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtGetStatusString)
+	F(cublasLtCreate) F(cublasLtGetVersion) F(cublasLtMatmul) F(cublasLtMatmulDescCreate) \
+	F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
+	F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) \
+	F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) \
+	F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic) \
+	F(cublasLtGetStatusString)
 #define DNN_FUNCTIONS(F) \
-	F(cudnnCreate) \
-	F(cudnnSetStream) \
-	F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnGetLastErrorString) F(cudnnBackendCreateDescriptor) \
-	    F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute) \
-	        F(cudnnBackendFinalize) F(cudnnBackendExecute)
+	F(cudnnCreate) F(cudnnSetStream) F(cudnnGetVersion) F(cudnnGetErrorString) \
+	F(cudnnGetLastErrorString) F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) \
+	F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) \
+	F(cudnnBackendExecute)
+/* clang-format on */
 
 #define MEMBER(f) __typeof__(f) *f;
 extern struct cu_api {
