@@ -9,8 +9,9 @@
 #include <cudnn.h>
 #include <nvrtc.h>
 
-/* cuda.h renames its functions by macros, so that names go through one more step. */
-/* clang-format off: it finds another form each time */
+/* cuda.h renames its functions by macros, so that names go through one more step. (Left as
+ * it is: clang-format finds another form each time.) */
+/* clang-format off */
 #define CU_FUNCTIONS(F) \
 	F(cuInit) F(cuDriverGetVersion) F(cuGetErrorString) F(cuGetErrorName) F(cuDeviceGet) \
 	F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) \
