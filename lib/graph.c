@@ -78,12 +78,25 @@ gg_value *gg_find_interned(gg_graph *g, const char *name) { return gg_map_get(na
 
 gg_value *gg_find_value(gg_graph *g, const char *name) { return gg_find_interned(g, gg_intern(name)); }
 
+/* Where the name's last ".number" starts, or its end. */
+static size_t number_at(const char *name, size_t len)
+{
+	size_t at = len;
+	while (at && name[at - 1] >= '0' && name[at - 1] <= '9')
+		at--;
+	return at > 1 && at < len && len - at < 9 && name[at - 1] == '.' ? at - 1 : len;
+}
+
+/* A name that ends in two numbers was made here before: it counts on, so that names of names stay short. */
 const char *gg_fresh_name(gg_graph *g, const char *base)
 {
 	const char *name = gg_intern(base);
-	for (unsigned i = 1; gg_find_interned(g, name); i++) {
+	size_t len = strlen(base), stem = number_at(base, len);
+	bool twice = stem < len && number_at(base, stem) < stem;
+	unsigned first = twice ? (unsigned)strtoul(base + stem + 1, 0, 10) + 1 : 1;
+	for (unsigned i = first; gg_find_interned(g, name); i++) {
 		gg_buf b = {0};
-		gg_buf_printf(&b, "%s.%u", base, i);
+		gg_buf_printf(&b, "%.*s.%u", (int)(twice ? stem : len), base, i);
 		name = gg_intern(b.p);
 		gg_buf_fini(&b);
 	}

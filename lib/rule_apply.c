@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 1 << 14, LIVES = 10000 };
+enum { WINDOW = 1 << 14, LIVES = 100000 };
 
 typedef struct kept_const {
 	const int64_t *list; /* a list of the rule, or NULL: a scalar */

@@ -107,7 +107,7 @@ struct gg_rules {
 	gg_arena arena;
 	rule **rule;
 	size_t nrule, cap_rule;
-	gg_map by_op; /* op -> first rule with that root */
+	gg_map by_op, last; /* op -> first and last rule with that root */
 };
 
 typedef struct rule_tail {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_STEPS = 4096 };
+enum { MAX_STEPS = 4096, MAX_OFFERS = 256 };
 
 typedef struct goal {
 	const pat *p;
@@ -203,8 +203,12 @@ static bool climb(matcher *k, const gg_value *v, int up, int root)
 static bool next_root(matcher *k, int root)
 {
 	const rule *r = k->m.r;
-	if (root == r->nroot)
-		return k->accept(k);
+	if (root == r->nroot) {
+		if (k->accept(k))
+			return true;
+		k->steps += MAX_STEPS / MAX_OFFERS;
+		return false;
+	}
 	const pat *from = r->root[root].from;
 	const gg_value *v = from->kind == PAT_VAR        ? k->m.value[from->slot]
 	                    : k->m.node[from->slot] != 0 ? gg_out(k->m.node[from->slot], from->out)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 64 };
+enum { DEPTH = 64, TERMS = 1000 };
 
 typedef struct symbol {
 	const char *name; /* interned */
@@ -29,7 +29,7 @@ typedef struct parser {
 	const char *from, *text, *p;
 	rule *r;
 	symbol symbol[RULE_VARS + RULE_NODES + RULE_ATTRS];
-	int nsymbol, depth;
+	int nsymbol, depth, terms;
 	bool right, commas; /* commas: they mean 'and' here */
 } parser;
 
@@ -558,6 +558,7 @@ static rule_expr *new_expr(parser *s, expr_kind kind)
 {
 	rule_expr *e = gg_alloc(s->a, sizeof *e);
 	e->kind = kind;
+	s->terms++;
 	return e;
 }
 
@@ -677,18 +678,21 @@ static char take_operator(parser *s, int level)
 static const rule_expr *expression(parser *s, int level)
 {
 	rule_expr *e;
+	if (++s->depth > DEPTH * 8 || s->terms > TERMS) {
+		fail(s, s->p, s->terms > TERMS ? "a rule asks for too much" : "nested too deeply");
+		return 0;
+	}
 	if (level == 6 || (level == 2 && at_word(s, "not"))) {
 		bool sign = level == 6 ? take(s, "-") : take_word(s, "not");
-		if (!sign)
-			return primary(s);
-		e = new_expr(s, EX_OP);
-		e->op = level == 6 ? 'm' : 'n';
-		e->narg = 1;
-		return (e->arg[0] = expression(s, level)) ? e : 0;
-	}
-	if (++s->depth > DEPTH * 8) {
-		fail(s, s->p, "nested too deeply");
-		return 0;
+		const rule_expr *y = sign ? 0 : primary(s);
+		e = sign ? new_expr(s, EX_OP) : 0;
+		if (sign) {
+			e->op = level == 6 ? 'm' : 'n';
+			e->narg = 1;
+			y = (e->arg[0] = expression(s, level)) ? e : 0;
+		}
+		s->depth--;
+		return y;
 	}
 	skip(s);
 	const char *from = s->p;
@@ -918,7 +922,7 @@ static const char *title(parser *s)
 static bool one_rule(parser *s, rule *r, const char *base)
 {
 	s->r = r;
-	s->nsymbol = s->depth = 0;
+	s->nsymbol = s->depth = s->terms = 0;
 	s->right = false;
 	r->name = title(s);
 	skip(s);
@@ -948,14 +952,12 @@ static bool one_rule(parser *s, rule *r, const char *base)
 static void index_rule(gg_rules *set, rule *r)
 {
 	uint64_t key = (uint64_t)(uintptr_t)r->root[0].p->op;
-	rule *first = gg_map_get(&set->by_op, key);
-	if (!first) {
+	rule *last = gg_map_get(&set->last, key);
+	if (last)
+		last->next = r;
+	else
 		gg_map_put(&set->by_op, key, r);
-		return;
-	}
-	while (first->next)
-		first = first->next;
-	first->next = r;
+	gg_map_put(&set->last, key, r);
 }
 
 gg_rules *gg_rules_compile(gg_diag *d, const char *from, const char *name, const char *text)
@@ -984,6 +986,7 @@ void gg_rules_free(gg_rules *r)
 		return;
 	free(r->rule);
 	gg_map_fini(&r->by_op);
+	gg_map_fini(&r->last);
 	gg_arena_fini(&r->arena);
 	free(r);
 }

@@ -111,3 +111,96 @@ says() { # RULE TEXT...
 	[ "$status" = 2 ]
 	[[ "$output" == *"did you mean 'bn_relu'?"* ]]
 }
+
+@test "limits: nodes, nesting, terms; rules by the thousand" {
+	deep() { printf "%${1}s" '' | sed "s/ /$2/g"; }
+	says "$(deep 40 'Neg(')x$(deep 40 ')') => x" 'a rule has at most 32 nodes'
+	says "Neg(x) => x where $(deep 2000 '(')x" 'nested too deeply'
+	says "Neg(x) => x where $(deep 20000 '-')x == 0" 'nested too deeply'
+	says "Neg(x) => x where $(deep 9000 'not ')x" 'nested too deeply'
+	says "Neg(x) => x where $(deep 5000 '1 + ')x == 0" 'a rule asks for too much'
+	says 'Neg(x) => Transpose(x){perm=[1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8]}' 'at most 16 numbers'
+	for i in {1..5000}; do echo "r$i: Neg(Abs(Neg(x))) => Neg(Abs(x))"; done >many.rules
+	printf 'graph "g"\ninput %%x : f32[2]\n%%a = Neg(%%x)\n%%b = Abs(%%a)\n%%c = Neg(%%b)\noutput %%c\n' >g.gg
+	run timeout 10 gg-opt --rules=many.rules --stats -o /dev/null g.gg
+	[ "$status" = 0 ]
+	[[ "$output" == *"r1               tried 1, applied 1"* ]]
+}
+
+@test "a rule that moves a node up a long chain ends, and names stay short; many readers are no trouble" {
+	{
+		printf 'graph "g"\ninput %%x : f32[2]\n%%v0 = Abs(%%x)\n'
+		for i in {1..12000}; do echo "%v$i = Abs(%v$((i - 1)))"; done
+		printf '%%r = Relu(%%v12000)\noutput %%r\n'
+	} >g.gg
+	timeout 10 gg-opt --rewrite='Relu(Abs(x)) => Abs(Relu(x))' -o moved.gg g.gg
+	gg-dump moved.gg | grep -m1 '= Relu' >first
+	grep -q '(%x)' first
+	[ "$(wc -c <first)" -lt 60 ]
+	{
+		printf 'graph "g"\ninput %%x : f32[2]\n'
+		for i in {1..5000}; do echo "%v$i = Neg(%x)"; done
+		echo 'output %v1'
+	} >g.gg
+	timeout 10 gg-opt --rewrite='Neg(x) as p; Neg(x) as q => Sign(x) as s; p => s, q => s where rank(x) == 7' -o /dev/null g.gg
+}
+
+@test "rules in bodies; a declared state and its old value stay" {
+	cat >g.gg <<-'EOF'
+	graph "g"
+	input %c : bool[]
+	input %n : i64[]
+	input %x : f32[N,3]
+	param %w : f32[3] = ones
+	%h = If(%c; %x) {then_branch=graph(%o : f32[N,3]) {
+	  %o1 = Neg(%o)
+	  %o2 = Neg(%o1)
+	  output %o2
+	}, else_branch=graph(%o : f32[N,3]) {
+	  %p1 = Neg(%o)
+	  %p2 = Neg(%p1)
+	  %p3 = Relu(%p2)
+	  output %p3
+	}}
+	%l = Loop(%n, _, %h) {body=graph(%i : i64[], %k : bool[], %s : f32[N,3]) {
+	  %t = Neg(%s)
+	  %u = Neg(%t)
+	  %v = Abs(%u)
+	  %k1 = Identity(%k)
+	  output %k1
+	  output %v
+	}}
+	%u = Sub(%w, %w)
+	output %l
+	state %w <- %u
+	EOF
+	gg-opt --rewrite='Neg(Neg(x)) => x' --stats --verify=3 -o f.gg g.gg 2>err
+	grep -q 'applied 3' err
+	[ "$(gg-dump f.gg | grep -c '= Neg(')" = 0 ]
+	run gg-opt --rewrite='Sub(w, w) => w' --remarks -o /dev/null g.gg
+	[[ "$output" == *"its result is a declared output, and its input has a name to keep"* ]]
+	run gg-opt --rewrite='Sub(w, w) => Sub(w, 0) where constant(w)' --remarks -o /dev/null g.gg
+	[[ "$output" == *"'constant(w)' does not hold"* ]]
+}
+
+@test "roots that overlap are merged step by step, with the same results" {
+	cat >g.gg <<-'EOF'
+	graph "g"
+	input %x : f32[2,4]
+	param %a : f32[4,4] = normal(1, 0, 1)
+	param %b : f32[4,4] = normal(2, 0, 1)
+	%p = MatMul(%x, %a)
+	%s = Relu(%p)
+	%q = MatMul(%x, %b)
+	%u = Add(%s, %q)
+	%v = MatMul(%u, %b)
+	%w = MatMul(%x, %a)
+	%t = MatMul(%x, %b)
+	output %v
+	output %w
+	output %t
+	EOF
+	both='MatMul(x, a) as p; MatMul(x, b) as q => Concat(a, b){axis=1} as w; MatMul(x, w) as m; Split(m){axis=1, num_outputs=2} as s; p => s:0, q => s:1 where same_shape(a, b) and rank(a) == 2'
+	gg-opt --rewrite="$both" --verify=3 --check=all -o f.gg g.gg
+	[ "$(gg-dump f.gg | grep -c '= MatMul')" = 2 ]
+}

@@ -1,5 +1,6 @@
 #include "rules.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool apply(void *ctx, const gg_node *n) { return gg_apply(ctx, n); }
@@ -75,18 +76,21 @@ void rules_explain(gg_buf *b, const gg_pass *p)
 /* Rules of one name are forms of one thing, and counted as one. */
 void rules_stats(gg_buf *b, const gg_rules *r)
 {
-	for (size_t i = 0, k; gg_rules_count(r) > 1 && i < gg_rules_count(r); i++) {
-		gg_rule_stat s = gg_rules_stat(r, i);
-		for (k = 0; k < i && strcmp(gg_rules_stat(r, k).name, s.name);)
-			k++;
-		for (size_t j = i + 1; j < gg_rules_count(r) && k == i; j++) {
-			gg_rule_stat t = gg_rules_stat(r, j);
-			bool same = !strcmp(t.name, s.name);
-			s.tried += same ? t.tried : 0;
-			s.applied += same ? t.applied : 0;
-		}
-		if (k == i)
-			gg_buf_printf(b, "  %-16s tried %zu, applied %zu, refused %zu\n", s.name, s.tried,
-			              s.applied, s.tried - s.applied);
+	size_t n = gg_rules_count(r);
+	gg_rule_stat *sum = gg_xcalloc(n, sizeof *sum);
+	gg_map first = {0};
+	for (size_t i = 0; i < n; i++) {
+		gg_rule_stat s = gg_rules_stat(r, i), *at = gg_map_gets(&first, s.name);
+		if (!at)
+			gg_map_puts(&first, s.name, at = &sum[i]);
+		at->name = s.name;
+		at->tried += s.tried;
+		at->applied += s.applied;
 	}
+	for (size_t i = 0; n > 1 && i < n; i++)
+		if (sum[i].name)
+			gg_buf_printf(b, "  %-16s tried %zu, applied %zu, refused %zu\n", sum[i].name,
+			              sum[i].tried, sum[i].applied, sum[i].tried - sum[i].applied);
+	gg_map_fini(&first);
+	free(sum);
 }
