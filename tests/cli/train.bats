@@ -416,3 +416,60 @@ assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).m
 		go $how | paste f32 - | awk '{ d = $4 / $2 - 1; if (d * d > 4e-4) exit 1 }'
 	done
 }
+
+@test "data that do not go together" {
+	/usr/bin/python3 -c 'import numpy as np; np.save("short.npy", np.load("t.npy")[:90])'
+	refused 3 "--data: input 'x' has 100 samples, input 't' 90" \
+		gg-run --data x=x.npy --data t=short.npy --batch=10 train.gg
+	refused 2 "--data: input 'x' is given twice" gg-run "${data[@]}" --data x=x.npy train.gg
+	refused 2 "--data: input 'x' is given twice" gg-run "${data[@]}" --input x=x.npy train.gg
+	# A slice a step may come round sooner.
+	/usr/bin/python3 -c 'import numpy as np; t = np.load("t.npy"); np.save("one.npy", t[None, :10])'
+	gg-run -q --data x=x.npy --data t=one.npy --batch=10 --steps=20 train.gg >/dev/null
+}
+
+@test "a parameter that became nan where a Relu hides it from the loss" {
+	cat >net.gg <<-'END'
+		graph "net"
+		input %x : f32[N,3]
+		param %w : f32[3,8] = normal(1, 0, 1)
+		param %b : f32[8] = zeros
+		param %u : f32[8,1] = normal(2, 0, 1)
+		%h = Gemm(%x, %w, %b)
+		%r = Relu(%h)
+		%y = MatMul(%r, %u)
+		output %y
+	END
+	gg-opt --pass=loss:kind=mse:target=t,grad,sgd:lr=0.01 -o net_t.gg net.gg
+	/usr/bin/python3 -c 'import numpy as np; x = np.load("x.npy"); x[23] = np.nan; np.save("bad.npy", x)'
+	for target in ref cpu; do
+		run bash -c "gg-run -q --target=$target --data x=bad.npy --data t=t.npy --batch=10 --epochs=1 --save n.gg net_t.gg 2>&1"
+		echo "$output"
+		[ "$status" -eq 1 ]
+		[[ "$output" == *"step 2: the "*" nan"* ]]
+		[ ! -e n.gg ]
+	done
+}
+
+@test "options of loss and grad that mean nothing here" {
+	cat >net.gg <<-'END'
+		graph "net"
+		input %x : f32[N,3]
+		param %loss_scale.w : f32[3,4] = normal(1, 0, 1)
+		param %b : f32[4] = zeros
+		%y = Gemm(%x, %loss_scale.w, %b)
+		output %y
+	END
+	loss=loss:kind=softmax_cross_entropy:target=t
+	refused 2 "softmax_cross_entropy has no option 'delta'" gg-opt --pass=$loss:delta=2 net.gg
+	refused 2 "mse has no option 'ignore_index'" gg-opt --pass=loss:kind=mse:target=t:ignore_index=2 net.gg
+	refused 2 "delta takes a number above 0, not '0'" gg-opt --pass=loss:kind=huber:target=t:delta=0 net.gg
+	refused 2 "ignore_index takes a whole number, not 'x'" gg-opt --pass=$loss:ignore_index=x net.gg
+	refused 2 "freeze=v* is the name of no parameter" gg-opt "--pass=$loss,grad:freeze=v*" net.gg
+	refused 2 "pass 'grad': option 'freeze' is given twice" gg-opt --pass=$loss,grad:freeze=b:freeze=w net.gg
+	# Only autocast's own name is taken.
+	gg-opt --pass=$loss,autocast,grad,sgd net.gg | gg-run -q --list-io | grep -q "^state.loss_scale.w"
+	sed 's/loss_scale.w/loss_scale/' net.gg >scale.gg
+	refused 3 "the parameter 'loss_scale' is read before the gradients" gg-opt --pass=$loss,grad scale.gg
+	refused 3 "the name 'loss_scale' is taken" gg-opt --pass=$loss,autocast scale.gg
+}

@@ -172,6 +172,10 @@ static void add_passes(const char *list)
 		const gg_pass *p = find_pass(word[0]);
 		for (size_t k = 1; k < nword; k++) {
 			check_option(p, word[k]);
+			for (size_t e = 1; e < k; e++)
+				if (!strncmp(word[e], word[k], strcspn(word[k], "=") + 1))
+					gg_usage(&tool, "pass '%s': option '%.*s' is given twice", p->name,
+					         (int)strcspn(word[k], "="), word[k]);
 			char *value = strchr(word[k], '=') + 1;
 			word[k] = gg_printf(&opt.arena, "%.*s%s", (int)(value - word[k]), word[k],
 			                    gg_unquote(&opt.arena, value));

@@ -53,10 +53,15 @@ bool set_shapes(job *j)
 /* ---- files ----------------------------------------------------------------------------------- */
 static feed *find_feed(job *j, feed *f, const char *option, const char *name)
 {
-	for (size_t i = 0; i < j->m->main->nin; i++)
-		if (!strcmp(f[i].v->name, name))
-			return &f[i];
-	gg_error(&j->t->d, GG_USAGE, "%s: the graph has no input '%s'", option, name);
+	size_t i = 0;
+
+	while (i < j->m->main->nin && strcmp(f[i].v->name, name))
+		i++;
+	if (i < j->m->main->nin && !f[i].given)
+		return &f[i];
+	gg_error(&j->t->d, GG_USAGE,
+	         i < j->m->main->nin ? "%s: input '%s' is given twice" : "%s: the graph has no input '%s'",
+	         option, name);
 	return NULL;
 }
 
@@ -303,6 +308,25 @@ static bool fill_missing(job *j, feed *f)
 	return good;
 }
 
+/* Samples belong together by their place, so that there are as many of each. */
+static bool check_samples(job *j, const feed *f)
+{
+	const feed *one = NULL;
+
+	for (size_t i = 0; i < j->m->main->nin; i++) {
+		const feed *k = &f[i];
+		if (!k->batched)
+			continue;
+		one = one ? one : k;
+		if ((__int128)k->all.shape.dim[0] * one->batch != (__int128)one->all.shape.dim[0] * k->batch)
+			return gg_error(&j->t->d, GG_MALFORMED,
+			                "--data: input '%s' has %lld samples, input '%s' %lld", one->v->name,
+			                (long long)one->all.shape.dim[0], k->v->name,
+			                (long long)k->all.shape.dim[0]);
+	}
+	return true;
+}
+
 static bool open_files(job *j, feed *f)
 {
 	feed *k;
@@ -318,7 +342,8 @@ static bool open_files(job *j, feed *f)
 		if (!(k = find_feed(j, f, "--data", j->data.p[i].name)) ||
 		    !open_data(j, k, j->data.p[i].file))
 			return false;
-	return (!j->inputs || read_folder(j, f, j->inputs)) && (!j->test || read_folder(j, f, j->test));
+	return check_samples(j, f) && (!j->inputs || read_folder(j, f, j->inputs)) &&
+	       (!j->test || read_folder(j, f, j->test));
 }
 
 feed *open_feeds(job *j)

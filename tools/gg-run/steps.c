@@ -95,13 +95,45 @@ static const gg_tensor *find_loss(const job *j, const gg_tensor *out)
 	return NULL;
 }
 
+static bool has_nan(const gg_tensor *t)
+{
+	int64_t n = gg_count(t);
+	const float *x = t->data;
+
+	if (gg_dtype_class(t->dtype) != 'F')
+		return false;
+	for (int64_t i = 0; i < n; i++)
+		if (t->dtype == GG_F32 ? x[i] != x[i] : isnan(gg_get_f64(t, i)))
+			return true;
+	return false;
+}
+
+/* What makes a parameter NaN need not reach the loss: convolutions with a Relu in them make 0 of it. Only
+ * where the parameters are at hand. */
+static gg_value *find_bad_state(job *j)
+{
+	gg_graph *g = j->m->main;
+	bool near = !j->m->target || strncmp(j->m->target, "cuda", 4);
+	gg_tensor t;
+
+	for (size_t i = 0; near && i < g->nstate; i++)
+		if (gg_exec_get_param(j->x, g->state[i]->param, &t) && has_nan(&t))
+			return g->state[i]->param;
+	return NULL;
+}
+
 static bool check_loss(job *j, const gg_tensor *out)
 {
 	const gg_tensor *t = j->m->main->nstate ? find_loss(j, out) : NULL;
+	bool good = !t || isfinite(gg_get_f64(t, 0));
+	gg_value *bad = t && good ? find_bad_state(j) : NULL;
 
-	if (!t || isfinite(gg_get_f64(t, 0)))
+	if (!t || (good && !bad))
 		return true;
-	gg_error(&j->t->d, GG_DIFFERENT, "the loss 'loss' is %g", gg_get_f64(t, 0));
+	if (bad)
+		gg_error(&j->t->d, GG_DIFFERENT, "the parameter '%s' is nan after it", bad->name);
+	else
+		gg_error(&j->t->d, GG_DIFFERENT, "the loss 'loss' is %g", gg_get_f64(t, 0));
 	if (j->save && j->saved)
 		gg_note(&j->t->d, "'%s' holds the state after %lld steps", j->save, (long long)j->saved);
 	else if (j->save)

@@ -9,7 +9,6 @@ static void mark_wanted(gg_pass_run *p, gg_graph *g)
 		g->in[i]->mark = 0;
 	for (gg_value *v = g->consts; v; v = v->next_const)
 		v->mark = v->kind == GG_PARAM && gg_dtype_class((gg_dtype)v->dtype) == 'F' && v->uses &&
-		                  strncmp(v->name, "loss_scale", 10) &&
 		                  !(freeze && !fnmatch(freeze, v->name, 0))
 		              ? GRAD_WANTED
 		              : 0;
@@ -50,6 +49,28 @@ static bool is_state(const gg_graph *g, const gg_value *v)
 		if (g->state[i]->param == v)
 			return true;
 	return false;
+}
+
+/* Says so when a glob is the name of nothing, which is most likely a misspelt one. */
+static bool check_freeze(gg_pass_run *p, const gg_graph *g)
+{
+	const char *freeze = gg_pass_option(p, "freeze");
+	const gg_value *v = g->consts;
+	while (freeze && v && (v->kind != GG_PARAM || fnmatch(freeze, v->name, 0)))
+		v = v->next_const;
+	return !freeze || v ||
+	       gg_error(p->d, GG_USAGE, "pass 'grad': freeze=%s is the name of no parameter", freeze);
+}
+
+/* Autocast's, which nothing reads yet; one that the network reads would be trained and scale as well. */
+static bool check_scale(gg_pass_run *p, gg_graph *g)
+{
+	const gg_value *v = gg_find_value(g, "loss_scale");
+	return !v || v->kind != GG_PARAM || !v->uses ||
+	       gg_error(
+	           p->d, GG_MALFORMED,
+	           "pass 'grad': the parameter 'loss_scale' is read before the gradients: the name is for "
+	           "autocast");
 }
 
 /* d loss / d loss: 1, or the loss scale. */
@@ -147,6 +168,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		                of ? of : "loss");
 	if (gg_dtype_class((gg_dtype)loss->dtype) != 'F' || loss->shape.rank != 0)
 		return gg_error(p->d, GG_USAGE, "pass 'grad': '%s' is not a scalar of floats", loss->name);
+	if (!check_freeze(p, g) || !check_scale(p, g))
+		return false;
 	if (!gg_apply(p, loss->producer))
 		return true;
 	expand_fused(g, loss);

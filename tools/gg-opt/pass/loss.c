@@ -134,12 +134,30 @@ static gg_value *nll(lossy *k) { return classes(k, "NegativeLogLikelihoodLoss");
 static const struct {
 	const char *name;
 	gg_value *(*make)(lossy *k);
-} kinds[] = {{"softmax_cross_entropy", cross_entropy},
-             {"nll", nll},
-             {"mse", mse},
-             {"l1", l1},
-             {"huber", huber},
-             {"bce_with_logits", bce}};
+	const char *options; /* those that not every kind has */
+} kinds[] = {{"softmax_cross_entropy", cross_entropy, "axis label_smoothing ignore_index"},
+             {"nll", nll, "axis ignore_index"},
+             {"mse", mse, ""},
+             {"l1", l1, ""},
+             {"huber", huber, "delta"},
+             {"bce_with_logits", bce, ""}};
+
+static bool check_kind(gg_pass_run *p, size_t kind)
+{
+	static const char *const some[] = {"axis", "label_smoothing", "ignore_index", "delta"};
+	const char *ignore = gg_pass_option(p, "ignore_index"), *delta = gg_pass_option(p, "delta");
+	int64_t label;
+	double d;
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+		if (gg_pass_option(p, some[i]) && !strstr(kinds[kind].options, some[i]))
+			return gg_error(p->d, GG_USAGE, "pass 'loss': %s has no option '%s'",
+			                kinds[kind].name, some[i]);
+	if (ignore && !gg_parse_int(ignore, &label))
+		return gg_error(p->d, GG_USAGE, "pass 'loss': ignore_index takes a whole number, not '%s'",
+		                ignore);
+	return !delta || (gg_parse_float(delta, &d) && d > 0) ||
+	       gg_error(p->d, GG_USAGE, "pass 'loss': delta takes a number above 0, not '%s'", delta);
+}
 
 /* ---- training mode ------------------------------------------------------------------------------ */
 static bool is_state(const gg_graph *g, const gg_value *v)
@@ -262,7 +280,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		return gg_error(p->d, GG_USAGE,
 		                "pass 'loss': no kind of loss is named '%s'; see gg-opt --explain=loss",
 		                kind ? kind : "");
-	if (!take_options(p, g, &k))
+	if (!check_kind(p, i) || !take_options(p, g, &k))
 		return false;
 	if (!gg_apply(p, k.p->producer))
 		return true;
