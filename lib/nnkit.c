@@ -241,11 +241,11 @@ bool gg_infer_pool(gg_infer *f)
 	return true;
 }
 
-static void pool_window(const gg_window *w, const int64_t *o, const double *plane, const gg_pool_op *op,
-                        gg_pool *p)
+/* The taps of window o that lie inside: from the first of each axis on, so many. */
+static gg_shape count_taps(const gg_window *w, const int64_t *o, int64_t *from, gg_pool *p)
 {
-	int64_t from[GG_MAX_RANK], j[GG_MAX_RANK] = {0}, to;
 	gg_shape taps = {.rank = w->nd};
+	int64_t to;
 	p->in_pads = 1;
 	p->taps = 1;
 	for (int i = 0; i < w->nd; i++) {
@@ -255,15 +255,41 @@ static void pool_window(const gg_window *w, const int64_t *o, const double *plan
 		p->in_pads *= (double)(padded < w->kernel[i] ? padded : w->kernel[i]);
 		p->taps *= taps.dim[i] = to - from[i];
 	}
+	return taps;
+}
+
+static int64_t tap_place(const gg_window *w, const int64_t *o, const int64_t *from, const int64_t *j)
+{
+	int64_t at = 0;
+	for (int i = 0; i < w->nd; i++)
+		at = at * w->in[i] + o[i] * w->stride[i] - w->begin[i] + (from[i] + j[i]) * w->dilation[i];
+	return at;
+}
+
+static void pool_window(const gg_window *w, const int64_t *o, const double *plane, const gg_pool_op *op,
+                        gg_pool *p)
+{
+	int64_t from[GG_MAX_RANK], j[GG_MAX_RANK] = {0};
+	gg_shape taps = count_taps(w, o, from, p);
 	if (!p->taps)
 		return;
 	do {
-		int64_t at = 0;
-		for (int i = 0; i < w->nd; i++)
-			at = at * w->in[i] + o[i] * w->stride[i] - w->begin[i] +
-			     (from[i] + j[i]) * w->dilation[i];
+		int64_t at = tap_place(w, o, from, j);
 		op->step(p, plane[at], at);
 	} while (gg_next_index(&taps, j));
+}
+
+/* An average's dy, shared by the taps of its window. */
+static void spread_window(const gg_window *w, const int64_t *o, gg_pool *p, double dy, bool include_pad)
+{
+	int64_t from[GG_MAX_RANK], j[GG_MAX_RANK] = {0};
+	gg_shape taps = count_taps(w, o, from, p);
+	if (!p->taps)
+		return;
+	dy /= include_pad ? p->in_pads : (double)p->taps;
+	do
+		p->to[tap_place(w, o, from, j)] += dy;
+	while (gg_next_index(&taps, j));
 }
 
 /* The index over the whole tensor, the spatial axes in row-major order or first axis fastest. */
@@ -304,6 +330,36 @@ bool gg_eval_pool(gg_eval *e, const gg_pool_op *op)
 			at++;
 		} while (gg_next_index(&out, o));
 	}
+	free(x);
+	return true;
+}
+
+bool gg_eval_pool_grad(gg_eval *e, const gg_pool_op *op)
+{
+	gg_window w;
+	gg_tensor *dx = &e->out[0];
+	bool include_pad = op == &gg_pool_average && gg_get_int(e->n, "count_include_pad");
+	if (!gg_window_pool(e->d, e->n, &dx->shape, &w))
+		return false;
+	int64_t planes = dx->shape.dim[0] * dx->shape.dim[1], size = product(w.in, w.nd), at = 0;
+	gg_shape out = gg_shape_of(w.nd, w.out);
+	double *x = op == &gg_pool_max ? gg_doubles(&e->in[1]) : 0;
+	double *to = gg_xcalloc((size_t)gg_count(dx) + 1, sizeof *to);
+	for (int64_t c = 0; gg_count(&e->in[0]) && c < planes; c++) {
+		int64_t o[GG_MAX_RANK] = {0};
+		do {
+			double dy = gg_get_f64(&e->in[0], at++);
+			gg_pool p = {.acc = op->start, .at = -1, .to = to + c * size};
+			if (x)
+				pool_window(&w, o, x + c * size, op, &p);
+			else
+				spread_window(&w, o, &p, dy, include_pad);
+			if (p.at >= 0)
+				p.to[p.at] += dy;
+		} while (gg_next_index(&out, o));
+	}
+	gg_store_all(dx, to);
+	free(to);
 	free(x);
 	return true;
 }

@@ -34,6 +34,7 @@ typedef struct gg_pool {
 	int64_t at;     /* where in the plane the result came from, -1: nowhere */
 	int64_t taps;   /* inside the input */
 	double in_pads; /* inside the padded input: may be more than an int64_t holds */
+	double *to;     /* a plane that is written to */
 } gg_pool;
 typedef struct gg_pool_op {
 	double start;
@@ -44,6 +45,8 @@ bool gg_infer_pool(gg_infer *f);
 bool gg_infer_global_pool(gg_infer *f);
 bool gg_eval_pool(gg_eval *e, const gg_pool_op *op);
 bool gg_eval_global_pool(gg_eval *e, const gg_pool_op *op);
+/* The gradient of a maximum (in[1]: what was pooled) or an average, from in[0] into out[0]. */
+bool gg_eval_pool_grad(gg_eval *e, const gg_pool_op *op);
 extern const gg_pool_op gg_pool_max, gg_pool_average, gg_pool_lp;
 
 /* Rows: the tensor as [outer, n, inner] around one axis, each of the outer * inner rows of n

@@ -25,32 +25,27 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-static gg_value *shaped(gg_diag *d, gg_node *n, gg_value *v, int count, const int64_t *dim)
-{
-	gg_tensor t = {.dtype = GG_I64, .shape = {.rank = 1, .dim = {count}}, .data = (void *)(uintptr_t)dim};
-	return gg_expand_node(d, n, "Reshape", 2, (gg_value *[]){v, gg_add_tensor(n->graph, "shape", &t)});
-}
-
-static gg_value *permuted(gg_diag *d, gg_node *n, gg_value *v, const int64_t *perm)
-{
-	const char *name = gg_fresh_name(n->graph, n->out[0]->name);
-	gg_node *k = gg_add_node(n->graph, n, gg_op_find("Transpose"), 1, &v, 1, &name);
-	gg_merge_loc(k, n);
-	gg_set_attr_ints(k, "perm", v->shape.rank, perm);
-	return gg_infer_node(d, k) ? k->out[0] : 0;
-}
-
 /* x [N,gC,..] as [C,gN,..]: each group's channels are the batch. */
-static gg_value *grouped(gg_diag *d, gg_node *n, gg_value *x, const gg_window *w)
+static gg_value *grouped(gg_kit k, gg_value *x, const gg_window *w)
 {
 	int64_t dim[GG_MAX_RANK] = {-1, w->group, x->shape.dim[1] / w->group},
 	        perm[] = {2, 1, 0, 3, 4, 5, 6, 7};
 	memcpy(dim + 3, w->in, (size_t)w->nd * sizeof *dim);
-	x = shaped(d, n, x, w->nd + 3, dim);
-	x = x ? permuted(d, n, x, perm) : 0;
+	x = kit_permute(k, kit_reshape(k, x, w->nd + 3, dim), perm);
 	dim[1] = dim[2];
 	dim[2] = -1;
-	return x ? shaped(d, n, x, w->nd + 2, dim + 1) : 0;
+	return kit_reshape(k, x, w->nd + 2, dim + 1);
+}
+
+/* The first elements along the spatial axes. */
+static gg_value *cut(gg_kit k, gg_value *v, const gg_window *w)
+{
+	int64_t start[GG_MAX_RANK] = {0}, axis[GG_MAX_RANK];
+	for (int i = 0; i < w->nd; i++)
+		axis[i] = 2 + i;
+	gg_value *in[] = {v, kit_ints(k, w->nd, start), kit_ints(k, w->nd, w->kernel),
+	                  kit_ints(k, w->nd, axis)};
+	return kit_done(k, kit_node(k, "Slice", 4, in));
 }
 
 /* Batch and channels change places: x [C,N,..] by dy [M,N,..] gives [C,M,..], of which the first
@@ -58,35 +53,19 @@ static gg_value *grouped(gg_diag *d, gg_node *n, gg_value *x, const gg_window *w
 static bool expand(gg_diag *d, gg_node *n)
 {
 	static const int64_t swap[] = {1, 0, 2, 3, 4, 5, 6, 7};
+	gg_kit k = {d, n};
 	gg_window w;
-	gg_value *dy = gg_in(n, 0), *x = gg_in(n, 1), *in[4], *dw = n->out[0];
+	gg_value *dy = gg_in(n, 0), *x = gg_in(n, 1), *dw = n->out[0];
 	if (!gg_window_conv(d, n, &x->shape, &dw->shape, &w) || !spatial_known(&w) || w.nd > 5 ||
 	    !gg_dim_known(x->shape.dim[1]))
 		return false;
-	x = w.group == 1 ? permuted(d, n, x, swap) : grouped(d, n, x, &w);
-	dy = x ? permuted(d, n, dy, swap) : 0;
-	if (!dy)
-		return false;
-	gg_node *k = plain_conv(n, "Conv", x, dy, &w, w.dilation, w.stride);
-	in[0] = gg_infer_node(d, k) ? permuted(d, n, k->out[0], swap) : 0;
-	if (in[0] && !gg_shape_eq(&in[0]->shape, &dw->shape)) {
-		int64_t bound[3][GG_MAX_RANK] = {0};
-		for (int i = 0; i < w.nd; i++) {
-			bound[1][i] = w.kernel[i];
-			bound[2][i] = 2 + i;
-		}
-		for (int i = 0; i < 3; i++) {
-			gg_tensor t = {
-			    .dtype = GG_I64, .shape = {.rank = 1, .dim = {w.nd}}, .data = bound[i]};
-			in[i + 1] = gg_add_tensor(n->graph, "bound", &t);
-		}
-		in[0] = gg_expand_node(d, n, "Slice", 4, in);
-	}
-	if (!in[0])
-		return false;
-	gg_replace_value(dw, in[0]);
-	gg_remove_node(n);
-	return true;
+	x = w.group == 1 ? kit_permute(k, x, swap) : grouped(k, x, &w);
+	dy = kit_permute(k, dy, swap);
+	gg_node *c = x && dy ? plain_conv(n, "Conv", x, dy, &w, w.dilation, w.stride) : 0;
+	gg_value *y = kit_permute(k, kit_done(k, c), swap);
+	if (y && !gg_shape_eq(&y->shape, &dw->shape))
+		y = cut(k, y, &w);
+	return kit_replace(k, &y);
 }
 
 const gg_op gg_op_ConvWeightGrad = {

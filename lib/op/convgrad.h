@@ -3,31 +3,9 @@
 #ifndef GG_OP_CONVGRAD_H
 #define GG_OP_CONVGRAD_H
 
-#include "nnkit.h"
-#include "opkit.h"
+#include "gradkit.h"
 #include <string.h>
 #include <stdlib.h>
-
-/* out[0] has the shape that input 2 says, of rank `rank`. */
-static inline bool infer_shape_input(gg_infer *f, int i, int rank)
-{
-	int n;
-	const gg_dim *dim = gg_want_dims(f, i, &n);
-	if (!dim) {
-		if (rank >= 0)
-			gg_unknown_dims(f, 0, rank);
-		return true;
-	}
-	if (n > GG_MAX_RANK || (rank >= 0 && n != rank))
-		return gg_fail(f, "the shape has %d dims, expected %d", n, rank);
-	for (int k = 0; k < n; k++)
-		if (gg_dim_number(dim[k]) && dim[k] < 0)
-			return gg_fail(f, "the shape has a dim of %lld", (long long)dim[k]);
-	f->out[0].shape = gg_shape_of(n, dim);
-	return true;
-}
-
-static inline bool dims_clash(gg_dim a, gg_dim b) { return gg_dim_known(a) && gg_dim_known(b) && a != b; }
 
 /* The shape of dy is what a convolution of x by w gives. */
 static inline bool check_dy(gg_infer *f, const gg_shape *x, const gg_shape *w)
@@ -36,13 +14,10 @@ static inline bool check_dy(gg_infer *f, const gg_shape *x, const gg_shape *w)
 	gg_window win;
 	if (!gg_window_conv(f->d, f->n, x, w, &win))
 		return false;
-	if (dy->rank < 0 || x->rank < 0 || w->rank < 0)
+	if (x->rank < 0 || w->rank < 0)
 		return true;
 	gg_shape want = gg_window_shape(&win, x->dim[0], w->dim[0]);
-	bool fits = dy->rank == want.rank;
-	for (int i = 0; fits && i < want.rank; i++)
-		fits = !dims_clash(want.dim[i], dy->dim[i]);
-	return fits ||
+	return shapes_agree(dy, &want) ||
 	       gg_fail(f, "dy has shape %s, the convolution's is %s", gg_str(f, dy), gg_str(f, &want));
 }
 

@@ -46,6 +46,80 @@ output %r"
 	END
 }
 
+@test "BatchNormGrad, alone and behind a Relu, in plain ops" {
+	for x in 4,3,2,2 4,3; do
+		for mode in '' ', %m, %v'; do
+			head="input %dy : f64[$x]
+input %y : f64[$x]
+input %x : f64[$x]
+input %s : f64[3]
+input %m : f64[3]
+const %v : f64[3] = [1, 2, 0.5]"
+			attrs="{training_mode=$([ -z "$mode" ] && echo 1 || echo 0), epsilon=0.01}"
+			plain BatchNormGrad "$head
+%r, %p, %q = BatchNormGrad(%dy, %x, %s$mode) $attrs
+output %r
+output %p
+output %q"
+			plain BatchNormReluGrad "$head
+%r, %p, %q = BatchNormReluGrad(%dy, %y, %x, %s$mode) $attrs
+output %r
+output %p
+output %q"
+			plain BatchNormAddReluGrad "$head
+%r, %p, %q, %z = BatchNormAddReluGrad(%dy, %y, %x, %s$mode) $attrs
+output %r
+output %p
+output %q
+output %z"
+		done
+	done
+}
+
+@test "MaxPoolGrad and AveragePoolGrad in plain ops" {
+	while IFS='|' read -r x dy attrs; do
+		plain MaxPoolGrad "input %dy : f64[$dy]
+input %x : f64[$x]
+%r = MaxPoolGrad(%dy, %x) {$attrs}
+output %r"
+		[[ $attrs == *ceil* ]] || for pads in 0 1; do
+			plain AveragePoolGrad "input %dy : f64[$dy]
+const %s : i64[$(echo "$x" | awk -F, '{print NF}')] = [$x]
+%r = AveragePoolGrad(%dy, %s) {$attrs, count_include_pad=$pads}
+output %r"
+		done
+	done <<-'END'
+	2,3,5,6|2,3,3,6|kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]
+	1,2,7|1,2,3|kernel_shape=[3], strides=[3], pads=[1,1]
+	1,2,8|1,2,2|kernel_shape=[3], strides=[2], dilations=[2]
+	1,1,8|1,1,4|kernel_shape=[3], strides=[2], ceil_mode=1
+	1,2,3,4,3|1,2,2,4,3|kernel_shape=[2,2,1], strides=[2,1,1], auto_pad="SAME_UPPER"
+	END
+}
+
+@test "LayerNormGrad, SoftmaxGrad and LogSoftmaxGrad in plain ops" {
+	while IFS='|' read -r x s axis; do
+		plain LayerNormGrad "input %dy : f64[$x]
+input %x : f64[$x]
+input %s : f64[$s]
+%r, %p, %q = LayerNormGrad(%dy, %x, %s) {axis=$axis, epsilon=0.01}
+output %r
+output %p
+output %q"
+		for op in SoftmaxGrad LogSoftmaxGrad; do
+			plain $op "input %dy : f64[$x]
+input %y : f64[$x]
+%r = $op(%dy, %y) {axis=$axis}
+output %r"
+		done
+	done <<-'END'
+	3,5|5|-1
+	2,3,4|3,4|1
+	2,3,4|3,1|-2
+	2,1,4|1|0
+	END
+}
+
 @test "what does not fit is said" {
 	g() { printf 'input %%dy : f32[%s]\ninput %%w : f32[4,3,3]\nconst %%s : i64[%s] = [%s]\n%%r = ConvInputGrad(%%dy, %%w, %%s)\noutput %%r\n' "$1" "$2" "$3"; }
 	run bash -c "$(declare -f g); g 2,4,5 3 2,3,8 | gg-dump"

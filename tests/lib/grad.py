@@ -15,7 +15,9 @@ CASES = {
             (X, "%r = Add(%x, %x)"), ({"x": (), "y": (2, 1, 3)}, "%r = Add(%x, %y)")],
     "AddN": [({"x": (2, 3), "y": (2, 3)}, "%r = AddN(%x, %y, %x)")],
     "AveragePool": [({"x": (2, 3, 5, 6)}, "%r = AveragePool(%x) {kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]}"),
-                    ({"x": (1, 2, 7)}, "%r = AveragePool(%x) {kernel_shape=[3], strides=[3], pads=[1,1], count_include_pad=1}")],
+                    ({"x": (1, 2, 7)}, "%r = AveragePool(%x) {kernel_shape=[3], strides=[3], pads=[1,1], count_include_pad=1}"),
+                    ({"x": (1, 2, 8)}, "%r = AveragePool(%x) {kernel_shape=[3], strides=[2], ceil_mode=1, dilations=[2]}"),
+                    ({"x": (1, 1, 5, 4)}, "%r = AveragePool(%x) {kernel_shape=[2,3], auto_pad=\"SAME_LOWER\"}")],
     "BatchNormalization": [
         ({"x": (4, 3, 2, 2), "s": (3,), "b": (3,)},
          "const %m : f64[3] = zeros\nconst %v : f64[3] = ones\n"
@@ -53,7 +55,8 @@ CASES = {
     "InstanceNormalization": [({"x": (2, 3, 4, 2), "s": (3,), "b": (3,)}, "%r = InstanceNormalization(%x, %s, %b)")],
     "Gelu": [(X, "%r = Gelu(%x)"), (X, "%r = Gelu(%x) {approximate=\"tanh\"}")],
     "LayerNormalization": [({"x": (3, 5), "s": (5,), "b": (5,)}, "%r = LayerNormalization(%x, %s, %b)"),
-                           ({"x": (2, 3, 4), "s": (3, 4)}, "%r = LayerNormalization(%x, %s) {axis=1, epsilon=0.1}")],
+                           ({"x": (2, 3, 4), "s": (3, 4)}, "%r = LayerNormalization(%x, %s) {axis=1, epsilon=0.1}"),
+                           ({"x": (2, 3, 4), "s": (3, 1), "b": (4,)}, "%r = LayerNormalization(%x, %s, %b) {axis=-2}")],
     "Pad": [({"x": (2, 3)}, "const %p : i64[4] = [1, 0, 2, 1]\n%h = Pad(%x, %p)\n%r = Mul(%h, %h)")],
     "Pow": [(X, "const %e : f64[] = 3\n%r = Pow(%x, %e)"), ({"x": (3, 2), "y": (2,)}, "%r = Pow(%x, %y)", (1, 2))],
     "Reciprocal": [(X, "%r = Reciprocal(%x)", (1, 2))],
@@ -81,7 +84,9 @@ CASES = {
                ({"x": (2, 3, 4), "w": (4, 2)}, "%r = MatMul(%x, %w)"),
                ({"x": (3, 4), "w": (2, 1, 4, 2)}, "%r = MatMul(%x, %w)"),
                ({"x": (3, 3)}, "%r = MatMul(%x, %x)")],
-    "MaxPool": [({"x": (2, 2, 5, 4)}, "%r = MaxPool(%x) {kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]}")],
+    "MaxPool": [({"x": (1, 2, 8)}, "%r = MaxPool(%x) {kernel_shape=[3], strides=[2], ceil_mode=1}"),
+                ({"x": (1, 1, 3, 4, 3)}, "%r = MaxPool(%x) {kernel_shape=[2,2,2], dilations=[1,2,1], auto_pad=\"SAME_UPPER\"}"),
+                ({"x": (2, 2, 5, 4)}, "%r = MaxPool(%x) {kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]}")],
     "Mul": [({"x": (3, 4), "y": (4,)}, "%r = Mul(%x, %y)"), (X, "%r = Mul(%x, %x)")],
     "Neg": [(X, "%r = Neg(%x)")],
     "NegativeLogLikelihoodLoss": [

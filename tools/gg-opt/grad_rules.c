@@ -418,12 +418,6 @@ RULE(gemm)
 }
 
 /* ---- convolutions ------------------------------------------------------------------------------- */
-static int64_t element(const gg_node *n, const char *name, int i, int64_t or)
-{
-	const gg_attr *a = gg_find_attr(n, name);
-	return a && i < a->n ? a->ints[i] : or ;
-}
-
 /* A primitive of two tensors and the shape of its result, with the attributes of n. */
 static gg_value *like_node(train *t, gg_node *n, const char *op, gg_value *a, gg_value *b, gg_value *like)
 {
@@ -476,84 +470,17 @@ RULE(conv_weight_grad)
 		give(t, IN(1), like_node(t, n, "ConvInputGrad", IN(0), dy, IN(1)));
 }
 
-/* Each element goes where the greatest of its window was. */
-RULE(max_pool)
+static gg_value *with_attrs(train *t, gg_node *n, const char *op, gg_value *a, gg_value *b)
 {
-	int64_t flat[] = {-1};
-	gg_value *x = IN(0), *again[2], *in[3];
-	const char *name[] = {gg_fresh_name(t->g, OUT->name),
-	                      gg_fresh_name(t->g, gg_printf(&t->p->scratch, "%s.where", OUT->name))};
-	if (t->bad)
-		return;
-	gg_node *k = gg_add_node(t->g, n, n->op, 1, &x, 2, name);
-	gg_copy_attrs(k, n);
-	gg_merge_loc(k, n);
-	if (!gg_infer_node(t->p->d, k)) {
-		t->bad = true;
-		return;
-	}
-	again[0] = OP("Reshape", k->out[1], grad_ints(t, 1, flat));
-	again[1] = OP("Reshape", dy, grad_ints(t, 1, flat));
-	in[0] = OP("Mul", OP("Reshape", x, grad_ints(t, 1, flat)), grad_const(t, x, 0));
-	in[1] = again[0];
-	in[2] = again[1];
-	gg_value *y = train_make(t, "ScatterElements", 3, in, 0);
-	if (y)
-		gg_set_attr_string(y->producer, "reduction", "add");
-	give(t, x, as_shape(t, train_done(t, y), x));
+	gg_value *y = train_make(t, op, 2, (gg_value *[]){a, b}, 0);
+	for (int i = 0; y && i < n->nattr; i++)
+		if (gg_op_attr(y->producer->op, n->attr[i].name))
+			gg_set_attr(y->producer, &n->attr[i]);
+	return train_done(t, y);
 }
 
-typedef struct window {
-	int n;
-	int64_t stride[GG_MAX_RANK], pad[2 * GG_MAX_RANK], kernel[GG_MAX_RANK];
-} window;
-
-/* Each window's gradient is spread over its taps: the transpose of a convolution by 1/taps. Where
- * pads do not count, it is first divided by the part of the window that lies inside. */
-RULE(average_pool)
-{
-	gg_value *x = IN(0);
-	window w = {.n = x->shape.rank - 2};
-	const gg_attr *size = gg_find_attr(n, "kernel_shape");
-	int64_t dim[GG_MAX_RANK], rest[GG_MAX_RANK], taps = 1;
-	bool good = w.n > 0 && size && gg_dim_known(x->shape.dim[1]) && !gg_get_int(n, "ceil_mode") &&
-	            !gg_find_attr(n, "dilations") && !strcmp(gg_get_string(n, "auto_pad"), "NOTSET");
-	for (int i = 0; good && i < w.n; i++) {
-		w.stride[i] = element(n, "strides", i, 1);
-		w.pad[i] = element(n, "pads", i, 0);
-		w.pad[w.n + i] = element(n, "pads", w.n + i, 0);
-		taps *= w.kernel[i] = size->ints[i];
-		good = gg_dim_known(x->shape.dim[2 + i]);
-		rest[i] = good ? x->shape.dim[2 + i] - ((OUT->shape.dim[2 + i] - 1) * w.stride[i] +
-		                                        w.kernel[i] - w.pad[i] - w.pad[w.n + i])
-		               : 0;
-		dim[2 + i] = w.kernel[i];
-	}
-	if (!good) {
-		grad_lacks(t, n, "it has ceil_mode, dilations or auto_pad, or sizes are not known");
-		return;
-	}
-	if (!gg_get_int(n, "count_include_pad")) {
-		gg_value *ones = OP("Expand", grad_const(t, x, 1), shape_of(t, x));
-		gg_value *part = ones ? train_make(t, "AveragePool", 1, &ones, 0) : 0;
-		if (part) {
-			gg_copy_attrs(part->producer, n);
-			gg_set_attr_int(part->producer, "count_include_pad", 1);
-		}
-		dy = OP("Div", dy, train_done(t, part));
-	}
-	dim[0] = x->shape.dim[1];
-	dim[1] = 1;
-	gg_value *k = OP("Expand", grad_const(t, x, 1 / (double)taps), grad_ints(t, w.n + 2, dim));
-	gg_value *y = k && dy ? train_make(t, "ConvTranspose", 2, (gg_value *[]){dy, k}, 0) : 0;
-	if (y) {
-		gg_set_attr_int(y->producer, "group", dim[0]);
-		gg_set_attr_ints(y->producer, "strides", w.n, w.stride);
-		gg_set_attr_ints(y->producer, "pads", 2 * w.n, w.pad);
-		gg_set_attr_ints(y->producer, "output_padding", w.n, rest);
-	}
-	give(t, x, train_done(t, y));
-}
+RULE(max_pool) { give(t, IN(0), with_attrs(t, n, "MaxPoolGrad", dy, IN(0))); }
+RULE(average_pool) { give(t, IN(0), with_attrs(t, n, "AveragePoolGrad", dy, known_shape(t, IN(0)))); }
 
 /* ---- normalisation ------------------------------------------------------------------------------ */
 /* Per-channel v as [1,C,1,...]. */
@@ -565,41 +492,37 @@ static gg_value *channels(train *t, gg_value *v, const gg_value *x)
 	return v ? train_op(t, "Reshape", v, grad_ints(t, x->shape.rank, dim)) : 0;
 }
 
-static gg_value *mean_of(train *t, gg_value *v)
+/* A node with several outputs, of which those of the wanted inputs are there; output i is input
+ * which[i]'s. */
+static gg_node *several(train *t, gg_node *n, const char *op, int nin, gg_value *const *in, const int *which)
 {
-	int64_t axis[GG_MAX_RANK];
-	int count = 0;
-	for (int i = 0; v && i < v->shape.rank; i++)
-		if (i != 1)
-			axis[count++] = i;
-	return v ? reduce(t, "ReduceMean", v, count, axis, true) : 0;
+	static const char *const base[] = {"gradient", "gradient.scale", "gradient.bias"};
+	const char *name[3];
+	if (t->bad)
+		return 0;
+	for (int i = 0; i < 3; i++)
+		name[i] = i == 0 || grad_wanted(IN(which[i])) ? gg_fresh_name(t->g, base[i]) : 0;
+	gg_node *k = gg_add_node(t->g, t->at, gg_op_find(op), nin, in, name[2] ? 3 : name[1] ? 2 : 1, name);
+	for (int i = 0; i < n->nattr; i++)
+		if (gg_op_attr(k->op, n->attr[i].name))
+			gg_set_attr(k, &n->attr[i]);
+	t->bad = !gg_infer_node(t->p->d, k);
+	return t->bad ? 0 : k;
+}
+
+static void give_several(train *t, gg_node *n, gg_node *k, const int *which)
+{
+	for (int i = 0; k && i < k->nout; i++)
+		if (k->out[i])
+			give(t, IN(which[i]), k->out[i]);
 }
 
 RULE(batch_norm)
 {
-	gg_value *x = IN(0);
+	static const int which[] = {0, 1, 2};
 	bool training = gg_get_int(n, "training_mode");
-	if (x->shape.rank < 2) {
-		grad_lacks(t, n, "the rank of its input is not known");
-		return;
-	}
-	gg_value *mean = training ? mean_of(t, x) : channels(t, IN(3), x);
-	gg_value *d = OP("Sub", x, mean);
-	gg_value *var = training ? mean_of(t, OP("Mul", d, d)) : channels(t, IN(4), x);
-	var = OP("Add", var, train_number(t, "grad.epsilon", (gg_dtype)x->dtype, gg_get_float(n, "epsilon")));
-	gg_value *inverse = OP("Reciprocal", OP("Sqrt", var, 0), 0), *hat = OP("Mul", d, inverse);
-	if (grad_wanted(IN(1)))
-		give(t, IN(1), channel_sum(t, OP("Mul", dy, hat)));
-	if (grad_wanted(IN(2)))
-		give(t, IN(2), channel_sum(t, dy));
-	if (!grad_wanted(x))
-		return;
-	gg_value *g = OP("Mul", dy, channels(t, IN(1), x));
-	if (training) {
-		gg_value *along = OP("Mul", hat, mean_of(t, OP("Mul", g, hat)));
-		g = OP("Sub", OP("Sub", g, mean_of(t, g)), along);
-	}
-	give(t, x, OP("Mul", g, inverse));
+	gg_value *in[] = {dy, IN(0), IN(1), IN(3), IN(4)};
+	give_several(t, n, several(t, n, "BatchNormGrad", training ? 3 : 5, in, which), which);
 }
 
 /* x normalised over some axes, times scale, plus bias; scale and bias broadcast with x. */
@@ -622,15 +545,18 @@ static void normalised(train *t, gg_node *n, gg_value *dy, int count, const int6
 	give(t, x, OP("Mul", OP("Sub", OP("Sub", g, mean), along), inverse));
 }
 
+/* A bias of another shape than the scale's is no business of the primitive's. */
 RULE(layer_norm)
 {
-	int64_t axis, over[GG_MAX_RANK];
-	int count = 0;
-	if (!axis_of(t, n, IN(0), &axis))
-		return;
-	for (int i = (int)axis; i < IN(0)->shape.rank; i++)
-		over[count++] = i;
-	normalised(t, n, dy, count, over, IN(1));
+	static const int which[] = {0, 1, 2};
+	gg_value *in[] = {dy, IN(0), IN(1)}, *bias = IN(2);
+	bool apart = bias && grad_wanted(bias) && !gg_shape_eq(&bias->shape, &IN(1)->shape);
+	gg_node *k = several(t, n, "LayerNormGrad", 3, in, which);
+	for (int i = 0; k && i < k->nout; i++)
+		if (k->out[i] && !(apart && i == 2))
+			give(t, IN(i), k->out[i]);
+	if (apart)
+		give(t, bias, like_input(t, n, dy, bias));
 }
 
 RULE(instance_norm)
@@ -645,19 +571,8 @@ RULE(instance_norm)
 		grad_lacks(t, n, "the rank of its input is not known");
 }
 
-RULE(softmax)
-{
-	int64_t axis[] = {gg_get_int(n, "axis")};
-	gg_value *dot = reduce(t, "ReduceSum", OP("Mul", dy, OUT), 1, axis, true);
-	give(t, IN(0), OP("Mul", OUT, OP("Sub", dy, dot)));
-}
-
-RULE(log_softmax)
-{
-	int64_t axis[] = {gg_get_int(n, "axis")};
-	gg_value *sum = reduce(t, "ReduceSum", dy, 1, axis, true);
-	give(t, IN(0), OP("Sub", dy, OP("Mul", OP("Exp", OUT, 0), sum)));
-}
+RULE(softmax) { give(t, IN(0), with_attrs(t, n, "SoftmaxGrad", dy, OUT)); }
+RULE(log_softmax) { give(t, IN(0), with_attrs(t, n, "LogSoftmaxGrad", dy, OUT)); }
 
 /* ---- losses with labels ------------------------------------------------------------------------- */
 /* The labels as rows of 0 and 1 along axis 1, and what each sample counts for: *each is a value to

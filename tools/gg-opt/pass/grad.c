@@ -159,7 +159,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	const char *of = gg_pass_option(p, "of");
 	gg_value *loss = gg_find_value(g, of ? of : "loss");
-	train t = {.p = p, .g = g, .name = "grad"};
+	train t = {.p = p, .g = g, .name = "gradient"};
 	if (g->owner)
 		return true;
 	if (!loss || !loss->producer)

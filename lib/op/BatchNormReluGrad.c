@@ -1,0 +1,28 @@
+#include "bngrad.h"
+
+static bool eval(gg_eval *e) { return eval_bngrad(e, true); }
+static bool infer(gg_infer *f) { return infer_bngrad(f, 2); }
+
+static bool expand(gg_diag *d, gg_node *n)
+{
+	gg_kit k = {d, n};
+	gg_value *g = kit_op(k, "ReluGrad", gg_in(n, 0), gg_in(n, 1));
+	return g && expand_bngrad(k, g, 2, 0);
+}
+
+const gg_op gg_op_BatchNormReluGrad = {
+    .name = "BatchNormReluGrad",
+    .doc = "the gradients of BatchNormRelu: dy, y, x, scale, and in inference mean and variance",
+    .min_in = 4,
+    .max_in = 6,
+    .in = {{GG_FLOATS, 'T'},
+           {GG_FLOATS, 'T'},
+           {GG_FLOATS, 'T'},
+           {GG_FLOATS, 'S'},
+           {GG_FLOATS, 'U'},
+           {GG_FLOATS, 'U'}},
+    .max_out = 3,
+    GG_BNGRAD,
+    .infer = infer,
+    .eval = eval,
+    .expand = expand};
