@@ -123,8 +123,7 @@ static bool is_updated(const gg_value *v)
 	return false;
 }
 
-/* Axes, shapes, scalars: what a body should know by itself. */
-static bool moves_inside(const gg_value *v)
+bool gg_gk_moves_inside(const gg_value *v)
 {
 	int64_t bytes;
 	if (v->kind != GG_CONST && (v->kind != GG_PARAM || gg_dtype_class(v->dtype) == 'F' || is_updated(v)))
@@ -136,7 +135,7 @@ static void reach(maker *k, gg_value *v)
 {
 	if (!v || mapped(&k->c, v))
 		return;
-	if (moves_inside(v)) {
+	if (gg_gk_moves_inside(v)) {
 		copy_const(&k->c, v);
 		return;
 	}

@@ -18,6 +18,8 @@ const char *gg_gk_bars(const gg_node *n);
  * the last of them stood: sort the graph when all is done. Small constants move inside; outputs keep
  * their names. At least one output must be read by others. */
 gg_node *gg_gk_make(gg_graph *g, gg_node *const *n, size_t count);
+/* The value is a constant that moves inside: axes, shapes, numbers. */
+bool gg_gk_moves_inside(const gg_value *v);
 /* The body's nodes instead of the node. */
 bool gg_gk_inline(gg_diag *d, gg_node *n);
 /* The same; made[], if not NULL, gets the new nodes in the order of the body's. */

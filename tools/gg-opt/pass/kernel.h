@@ -1,0 +1,37 @@
+/* What the passes on GraphKernel nodes share. */
+#ifndef GG_PASS_KERNEL_H
+#define GG_PASS_KERNEL_H
+
+#include "../../../lib/graph_kernel.h"
+#include "../../../lib/target.h"
+#include "../../../lib/opkit.h"
+#include "../pass.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The body of a kernel: no kernels are made in it. */
+static inline bool in_kernel(const gg_graph *g) { return gg_is_gk(g->owner); }
+
+static inline const gg_target *target_of(const gg_pass_run *p)
+{
+	return p->m->target ? gg_target_find(p->m->target) : 0;
+}
+
+/* On a device bodies run on the host, so there must be a kernel for them. */
+static inline bool makes_kernels(const gg_target *t)
+{
+	for (int i = 0; t && t->device && i < t->nrows; i++)
+		if (!strcmp(t->rows[i].op, "GraphKernel"))
+			return true;
+	return !t || !t->device;
+}
+
+static inline bool has_prefix(const gg_node *n, const char *s) { return !strncmp(n->op->name, s, strlen(s)); }
+static inline bool is_op(const gg_node *n, const char *s) { return !strcmp(n->op->name, s); }
+
+/* A reduction over axes with one output: ReduceSum, ReduceMax, ... */
+static inline bool is_reduction(const gg_node *n) { return has_prefix(n, "Reduce"); }
+static inline bool is_pointwise(const gg_node *n) { return n->op->flags & GG_POINTWISE; }
+static inline bool is_view(const gg_node *n) { return n->op->flags & GG_VIEW; }
+
+#endif
