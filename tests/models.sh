@@ -1,10 +1,10 @@
 #!/bin/bash
 # Every model of data/models with inputs and outputs beside it, on both targets: through all tools,
-# without gg-opt, and in the short form.
+# without gg-opt, in the short form, and with GraphKernel nodes.
 set -u
 cd "$(dirname "$0")" || exit 1
-ways='long plain short'
-case ${GG_BUILD:-} in *san*) ways='long short' ;; esac
+ways='long plain short kernel early'
+case ${GG_BUILD:-} in *san*) ways='long short kernel' ;; esac
 
 for d in data/models/*/output_0.npy; do
 	[ -e "$d" ] && dirname "$d"

@@ -2,7 +2,8 @@
 # One folder with a model, inputs and outputs through the tools: one TAP line without its number
 # for each way through, after it `# ` lines that say why not.
 #
-#	folder.sh DIR WAY...    WAY: long, plain (without gg-opt, memory poisoned), short (gg-parse | gg-run)
+#	folder.sh DIR WAY...    WAY: long, plain (without gg-opt, memory poisoned), short (gg-parse | gg-run),
+#	                        kernel (all pipelines after selection), early (kernels made before it)
 #
 # DIR/case.txt, where there is one, says `tolerance: exact` or `rtol=R atol=A`, or `must fail: WHAT`:
 # then some stage must exit 3 or 4, and stderr hold each word of $SAYS. Stages that all ways share run once.
@@ -23,6 +24,10 @@ way() { # TARGET WAY: the first status that is not 0
 	case $2 in
 	long) gg-select -q --target="$1" "$tmp/opt" | gg-build -q | gg-run -q --test "$dir" "${tolerance[@]}" ;;
 	plain) gg-select -q --target="$1" "$tmp/parse" | gg-build -q | gg-run -q --poison --test "$dir" "${tolerance[@]}" ;;
+	kernel) gg-select -q --target="$1" --layout=auto "$tmp/opt" | gg-opt -q --pipeline=hardware,final,graph_kernel |
+		gg-build -q | gg-run -q --poison --test "$dir" "${tolerance[@]}" ;;
+	early) gg-opt -q --pipeline=graph_kernel "$tmp/opt" | gg-select -q --target="$1" --layout=auto | gg-build -q |
+		gg-run -q --test "$dir" "${tolerance[@]}" ;;
 	short) gg-run -q --target="$1" --test "$dir" "${tolerance[@]}" "$tmp/parse" ;;
 	esac >"$tmp/out" 2>>"$tmp/err"
 	local all=("${PIPESTATUS[@]}") s
