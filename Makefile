@@ -146,6 +146,15 @@ $(B)/tests/%: tests/kernel/%.c $(B)/lib/libgg.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
 
+# Programs that run passes: gg-opt without its main.
+OPTOBJ  := $(filter-out $(B)/tools/gg-opt/main.o,$(call toolobj,gg-opt))
+PASSTEST := $(patsubst tests/pass/%.c,$(B)/tests/%,$(sort $(wildcard tests/pass/*.c)))
+$(PASSTEST): $(B)/tests/%: tests/pass/%.c $(OPTOBJ) $(B)/lib/libgg.a $(B)/passes.inc
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(OPTOBJ) \
+	  -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
+
 # ---- what users call ----------------------------------------------------------------------------
 PACKAGES := build-essential perl
 # ^ compiler and make; prove. Then: the stream, the ONNX decoder, gg-cpu.so, tests, the second
@@ -184,7 +193,7 @@ TESTS = $(UNIT) $(sort $(wildcard tests/*.sh tests/cli/*.bats))
 .PHONY: run-tests
 check: deps
 	$(MAKE) run-tests
-run-tests: all $(UNIT) $(FAKE) $(if $(CPUSRC),$(B)/tests/sweep)
+run-tests: all $(UNIT) $(PASSTEST) $(FAKE) $(if $(CPUSRC),$(B)/tests/sweep)
 	PATH="$(abspath $(B)/bin):$$PATH" GG_BUILD=$(abspath $(B)) prove --timer --failures $(TESTS) $(if $(CPUSRC),$(B)/tests/sweep)
 
 san: deps

@@ -165,10 +165,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		if (is_identity(n))
+		if (is_identity(n) || (skips_inner_view(p, n) && is_identity(n)))
 			remove_identity(p, n);
-		else
-			skips_inner_view(p, n);
 	}
 	return true;
 }
