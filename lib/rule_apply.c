@@ -55,21 +55,30 @@ static bool dead_node(const gg_node *n, const void *e) { return is_dead(e, n); }
 static uint32_t lives_of(const gg_node *n) { return (uint32_t)(n->mark >> 32); }
 static void set_mark(gg_node *n, uint32_t lives, uint32_t stamp) { n->mark = (uint64_t)lives << 32 | stamp; }
 
+static bool is_kept(const match *m, const gg_node *n)
+{
+	for (int i = 0; i < m->r->nleft; i++)
+		if (m->node[i] == n && m->r->node[i]->keep)
+			return true;
+	return false;
+}
+
 /* Inner nodes first: the order in which locations are merged. */
-static void collect(engine *e, const match *m)
+static const char *collect(engine *e, const match *m)
 {
 	e->ndead = 0;
 	e->stamp++;
 	for (int i = m->r->nleft; i-- > 0;) {
 		gg_node *n = m->node[i];
-		if (m->r->node[i]->keep || !n || is_dead(e, n))
+		if (!n || is_dead(e, n) || is_kept(m, n))
 			continue;
 		set_mark(n, lives_of(n), e->stamp);
 		e->dead[e->ndead++] = n;
 	}
-	for (int i = 0; i < m->r->nleft; i++)
-		if (m->r->node[i]->keep && m->node[i] && is_dead(e, m->node[i]))
-			set_mark(m->node[i], lives_of(m->node[i]), 0);
+	for (int i = 0; i < m->r->nmap; i++)
+		if (!is_dead(e, m->node[m->r->map[i].node]))
+			return "a node that is replaced is also one that is kept";
+	return 0;
 }
 
 static bool is_mapped(const match *m, const gg_value *v)
@@ -640,10 +649,8 @@ static bool accept(matcher *k)
 	match *m = &k->m;
 	const char *why = ask(m, false);
 	e->root = m->node[m->r->root[0].p->slot];
-	if (!why) {
-		collect(e, m);
-		why = escapes(e, m);
-	}
+	why = why ? why : collect(e, m);
+	why = why ? why : escapes(e, m);
 	why = why ? why : loses_attribute(m);
 	why = why ? why : loses_effect(e, m);
 	why = why ? why : reads_dead(e, m);

@@ -863,6 +863,8 @@ static bool right_side(parser *s)
 	} while (take(s, ";"));
 	if (r->nroot > 1)
 		return fail(s, s->p, "which output becomes which must be said: name => name");
+	if (r->root[0].p->keep)
+		return fail(s, s->p, "the left side is kept, so nothing is replaced");
 	pat *to = new_pat(s, first->kind == PAT_VAR ? PAT_VAR : PAT_REF);
 	to->slot = first->slot;
 	to->out = first->kind == PAT_REF ? first->out : 0;

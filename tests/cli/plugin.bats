@@ -4,16 +4,12 @@
 setup_file() {
 	export ROOT="$BATS_TEST_DIRNAME/../.."
 	cd "$BATS_FILE_TMPDIR"
-	export INC="$PWD/inc/gg"
-	mkdir -p "$INC"
-	cp "$ROOT"/lib/*.h "$ROOT/lib/dtype.inc" "$INC"
-	sed 's|"../../lib/gg.h"|"gg.h"|' "$ROOT/tools/gg-opt/pass.h" >"$INC/pass.h"
-	rm "$INC/rule_in.h"
-	cc -shared -fPIC -I"$PWD/inc" -o square.so "$ROOT/examples/plugin/square.c"
+	make -s -C "$ROOT" install DESTDIR="$PWD" PREFIX=/usr B="${GG_BUILD:-build}" >install.log
+	export INC="$PWD/usr/include/gg"
+	cc -shared -fPIC -I"$PWD/usr/include" -o square.so "$ROOT/examples/plugin/square.c"
 }
 
 setup() { cd "$BATS_TEST_TMPDIR"; }
-
 
 build() { # NAME < the body of run
 	{
@@ -39,6 +35,17 @@ graph() {
 	sed -i 's/%t : f32\[\]/%t : f32[1,1]/' g.gg
 	run gg-opt --load="$BATS_FILE_TMPDIR/square.so" --pass=square --remarks -o /dev/null g.gg
 	[[ "$output" == *"the exponent makes another shape"* ]]
+}
+
+@test "what is installed runs: tools, backends beside them, each header alone" {
+	graph >g.gg
+	PATH="$BATS_FILE_TMPDIR/usr/bin:$PATH" gg-run -q --target=cpu --output y=y.npy g.gg
+	[ -s y.npy ]
+	for h in "$INC"/*.h; do
+		[ "$(basename "$h")" != rule_in.h ]
+		echo "#include <gg/$(basename "$h")>" | cc -std=c11 -D_GNU_SOURCE -Wall -Werror -I"${INC%/gg}" -fsyntax-only -xc -
+	done
+	[ -s "$BATS_FILE_TMPDIR/usr/share/man/man1/gg-opt.1" ]
 }
 
 @test "another ABI, no plugin, no file" {

@@ -77,6 +77,7 @@ says() { # RULE TEXT...
 	says 'Relu(x) => Cast(x)' "1:12: Cast needs attribute 'to'"
 	says 'Relu(x) => If(x)' 'If has a body, which no rule can make'
 	says 'Softmax(x){axis=k} => Transpose(x){perm=k}' "attribute 'perm' of Transpose is of another type than 'k'"
+	says 'Relu(x) keep => x' 'the left side is kept, so nothing is replaced'
 	says '' 'expected a rule'
 	printf 'Neg(Neg(x)) => x\nRelu(x)\n  => Bogus(x)\n' >bad.rules
 	run gg-opt --rules=bad.rules /dev/null
@@ -203,4 +204,12 @@ says() { # RULE TEXT...
 	both='MatMul(x, a) as p; MatMul(x, b) as q => Concat(a, b){axis=1} as w; MatMul(x, w) as m; Split(m){axis=1, num_outputs=2} as s; p => s:0, q => s:1 where same_shape(a, b) and rank(a) == 2'
 	gg-opt --rewrite="$both" --verify=3 --check=all -o f.gg g.gg
 	[ "$(gg-dump f.gg | grep -c '= MatMul')" = 2 ]
+}
+
+@test "the rules in docs/rules.md are rules" {
+	awk '/^    [A-Z][A-Za-z]*\(|^    [a-z]+: |^      (=>|where)/ { print substr($0, 5) }' "$BATS_TEST_DIRNAME/../../docs/rules.md" >doc.rules
+	[ "$(grep -c '=>' doc.rules)" -ge 4 ]
+	printf 'graph "g"\ninput %%x : f32[2]\n%%a = Neg(%%x)\n%%r = Relu(%%a)\noutput %%r\n' >g.gg
+	gg-opt --rules=doc.rules --stats -o /dev/null g.gg 2>err
+	grep -q '^  title ' err
 }
