@@ -227,6 +227,7 @@ static bool plan(gg_frame *f)
 	                     .shape = planned_shape,
 	                     .keep = is_kept,
 	                     .step = planned_step,
+	                     .target = x->backend ? x->target : NULL,
 	                     .arg = f};
 
 	if (!gg_plan_graph(x->d, g, &o, &f->plan))

@@ -5,6 +5,7 @@
  * all neighbours in time and comes within a few percent of the bound, at n*n cost; `place_sweep`
  * walks through time with a free list and is linear. Small graphs get both, large ones the sweep. */
 #include "plan.h"
+#include "target.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,8 @@ static uint32_t last_read(const planner *p, const gg_value *v)
 	return last;
 }
 
+static bool has_item(gg_value *v) { return v && gg_storage(v)->mark; }
+
 static item *item_of(const planner *p, gg_value *v) { return &p->item[gg_storage(v)->mark - 1]; }
 
 static item *add_item(planner *p, gg_value *v, int64_t bytes, uint32_t from)
@@ -128,7 +131,7 @@ static bool view_ok(const planner *p, const gg_node *n, gg_value *v)
 	for (int i = 1; i < n->nout; i++)
 		if (n->out[i])
 			return false; /* the kernel has to run */
-	if (!(n->op->flags & GG_VIEW) || !in || !in->mark || v != gg_out(n, 0) || v->layout != in->layout ||
+	if (!(n->op->flags & GG_VIEW) || !has_item(in) || v != gg_out(n, 0) || v->layout != in->layout ||
 	    (v->layout != GG_PLAIN && !gg_shape_eq(shape_of(p, v), shape_of(p, in))) ||
 	    gg_dtype_size((gg_dtype)v->dtype) != gg_dtype_size((gg_dtype)in->dtype))
 		return false;
@@ -137,12 +140,12 @@ static bool view_ok(const planner *p, const gg_node *n, gg_value *v)
 	       !(it->state && last_read(p, v) == p->end);
 }
 
-static bool inplace_ok(const planner *p, const gg_node *n, gg_value *v, int i, uint32_t now)
+/* Whether v, made now, may take the buffer of `in`: it dies here. */
+static bool inplace_ok(const planner *p, gg_value *in, const gg_value *v, uint32_t now)
 {
-	gg_value *in = gg_in(n, i);
 	const item *it;
 
-	if (!in || !in->mark || in->layout != v->layout ||
+	if (!has_item(in) || in->layout != v->layout ||
 	    gg_dtype_size((gg_dtype)in->dtype) != gg_dtype_size((gg_dtype)v->dtype) ||
 	    !gg_shape_eq(shape_of(p, in), shape_of(p, v)))
 		return false;
@@ -156,7 +159,7 @@ static gg_value *state_alias(const planner *p, const gg_node *n, gg_value *v, ui
 	for (const signed char *a = n->op->aliases; a && a[0] >= 0; a += 2) {
 		gg_value *in = gg_in(n, a[1]);
 		const item *it;
-		if (gg_out(n, a[0]) != v || !in || !in->mark || in->layout != v->layout ||
+		if (gg_out(n, a[0]) != v || !has_item(in) || in->layout != v->layout ||
 		    in->dtype != v->dtype || !gg_shape_eq(shape_of(p, in), shape_of(p, v)))
 			continue;
 		it = item_of(p, in);
@@ -169,7 +172,21 @@ static gg_value *state_alias(const planner *p, const gg_node *n, gg_value *v, ui
 	return NULL;
 }
 
-/* Nodes that one kernel covers read and write piece by piece: nothing is overwritten there. */
+/* The input that the run which ends with n adds its result to. */
+static gg_value *run_alias(const planner *p, const gg_node *n, const gg_value *v, uint32_t now)
+{
+	gg_value *in;
+	int len = 1;
+
+	if (!p->o->target || !p->o->step || v != gg_out(n, 0) || (n->next && step_of(p, n->next) == now))
+		return NULL;
+	for (; n->prev && step_of(p, n->prev) == now; n = n->prev)
+		len++;
+	in = gg_target_overwrites(p->o->target, n, len);
+	return inplace_ok(p, in, v, now) ? in : NULL;
+}
+
+/* Else nodes that one kernel covers read and write piece by piece: nothing is overwritten there. */
 static bool alone(const planner *p, const gg_node *n, uint32_t now)
 {
 	return !p->o->step ||
@@ -180,7 +197,11 @@ static gg_value *find_alias(const planner *p, const gg_node *n, gg_value *v, uin
 {
 	gg_value *in;
 
-	if (p->o->no_reuse || !alone(p, n, now))
+	if (p->o->no_reuse)
+		return NULL;
+	if (!p->o->no_inplace && (in = run_alias(p, n, v, now)))
+		return in;
+	if (!alone(p, n, now))
 		return NULL;
 	if (view_ok(p, n, v))
 		return gg_in(n, 0);
@@ -190,7 +211,7 @@ static gg_value *find_alias(const planner *p, const gg_node *n, gg_value *v, uin
 		return in;
 	if ((n->op->flags & GG_INPLACE) && v == gg_out(n, 0))
 		for (int i = 0; i < gg_nargs(n); i++)
-			if (inplace_ok(p, n, v, i, now))
+			if (inplace_ok(p, gg_in(n, i), v, now))
 				return gg_in(n, i);
 	return NULL;
 }

@@ -23,6 +23,7 @@ typedef struct gg_plan_options {
 	/* When a node runs, from 1 on and never falling along the list: nodes that one kernel covers
 	 * run at one time. NULL: one after the other. */
 	uint32_t (*step)(const gg_node *n, void *arg);
+	const struct gg_target *target; /* whose kernels these nodes run on; NULL: not known */
 	void *arg;
 } gg_plan_options;
 typedef struct gg_plan {

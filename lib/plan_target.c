@@ -40,7 +40,8 @@ static const gg_shape *shape_of(const gg_value *v, void *arg)
 bool gg_plan_for_target(gg_diag *d, gg_graph *g, bool no_reuse, gg_plan *out)
 {
 	times t = {.target = g->m->target ? gg_target_find(g->m->target) : NULL};
-	gg_plan_options o = {.no_reuse = no_reuse, .step = step_of, .shape = shape_of, .arg = &t};
+	gg_plan_options o = {
+	    .no_reuse = no_reuse, .step = step_of, .shape = shape_of, .target = t.target, .arg = &t};
 	bool good;
 
 	find_times(&t, g);

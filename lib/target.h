@@ -45,6 +45,9 @@ const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n);
  * Only the last one's output is read outside. Host only, so that the memory plan can keep the inputs of
  * such a run until its end: a kernel whose output overlaps an input copies, which costs time. */
 int gg_target_cover(const gg_target *t, const gg_node *n);
+/* The input of such a run of `len` nodes whose buffer its result may take, as the kernel adds to what lies
+ * there: a convolution's residual. NULL: none. Only this run may still need it. */
+gg_value *gg_target_overwrites(const gg_target *t, const gg_node *n, int len);
 
 /* gg-select's default layout is "keep"; gg-run's own pipe passes "auto", as users who name no
  * layout want speed. */

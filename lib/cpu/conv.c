@@ -5,6 +5,7 @@
  * become part of the convolution; what is left of the run follows as a chain over the output. */
 #include "cpu.h"
 #include "dnn.h"
+#include "../plan.h"
 #include "../window.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ typedef struct conv {
 	cpu_chain *rest;       /* NULL: none */
 	int x, w, b, residual; /* inputs of the call; -1: absent */
 	bool in_nhwc, out_nhwc, constant;
-	bool copied;          /* the residual is copied to the output, and summed there */
+	bool copied;          /* the residual lies in the output, or is copied there, and is summed there */
 	size_t at_in, at_out; /* in scratch, after oneDNN's */
 } conv;
 
@@ -48,9 +49,11 @@ static bool add_residual(const gg_call *c, conv *k, dnn_conv *o, int r)
 	if (!gg_shape_eq(&c->in[r].shape, &c->out[0].shape) || c->in_layout[r] != c->out_layout[0] ||
 	    !k->out_nhwc)
 		return false;
-	/* Another operand makes oneDNN leave its fastest 3x3 kernels, but not its fastest 1x1 ones. */
+	/* Another operand makes oneDNN leave its fastest kernels. For 1x1 ones that costs less than a copy.
+	 */
+	bool there = gg_storage((gg_value *)c->out_value[0]) == gg_storage((gg_value *)c->in_value[r]);
 	k->residual = r;
-	k->copied = o->transposed || o->kernel[0] * o->kernel[1] != 1 || o->spatial != 2;
+	k->copied = there || o->transposed || o->kernel[0] * o->kernel[1] != 1 || o->spatial != 2;
 	o->post[o->npost++] = (dnn_post){k->copied ? DNN_SUM : DNN_ADD, 0, 0};
 	return true;
 }

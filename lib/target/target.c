@@ -245,3 +245,24 @@ int gg_target_cover(const gg_target *t, const gg_node *n)
 	}
 	return best;
 }
+
+static gg_value *residual_of(const gg_node *n, int len)
+{
+	const gg_value *v = n->out[0];
+	if (len > 1 && !strcmp(n->next->op->name, "Add"))
+		return gg_in(n->next, gg_in(n->next, 0) == v);
+	return !strcmp(n->op->name, "FusedConv") ? gg_in(n, 3) : 0;
+}
+
+gg_value *gg_target_overwrites(const gg_target *t, const gg_node *n, int len)
+{
+	const gg_row *row = gg_target_chosen(t, n);
+	if (!row || strcmp(row->kernel, "cpu_conv"))
+		return 0;
+	gg_value *r = residual_of(n, len);
+	int reads = 0;
+	for (const gg_node *k = n; r && len > 0; len--, k = k->next)
+		for (int i = 0; i < k->nin; i++)
+			reads += k->in[i].value == r;
+	return reads == 1 ? r : 0;
+}
