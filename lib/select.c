@@ -504,24 +504,34 @@ static bool convert_input(gg_diag *d, const gg_target *t, gg_node *n, int i)
 	return true;
 }
 
+/* The layout that output i of n must have: where the kernel's values agree, that of output 0. */
+static gg_layout made(const gg_target *t, const gg_node *n, int i)
+{
+	const gg_row *r = gg_target_chosen(t, n);
+	const gg_value *v = n->out[i], *first = n->out[0];
+	if (!r || !has_layout(r, v->layout))
+		return GG_PLAIN;
+	bool own = r->layouts & GG_MIXED || !first || v->shape.rank != first->shape.rank;
+	return own ? v->layout : first->layout;
+}
+
 /* What a kernel cannot write in the layout its value has: the layout is a choice and given up,
  * unless it is an output's declared one. */
 static bool convert_output(gg_diag *d, const gg_target *t, gg_node *n, int i)
 {
-	const gg_row *r = gg_target_chosen(t, n);
 	gg_value *v = n->out[i];
-	if (!v || !v->layout || (r && has_layout(r, v->layout)))
+	gg_layout l = v ? made(t, n, i) : GG_PLAIN;
+	if (!v || v->layout == l)
 		return true;
-	gg_layout l = v->layout;
-	v->layout = GG_PLAIN;
-	if (may_choose(v) || same_bytes(v))
-		return true;
-	gg_node *k = convert(d, n->next, v, l);
-	if (!k)
-		return false;
-	k->kernel = gg_intern(gg_target_row(t, k)->kernel);
-	gg_replace_value(v, k->out[0]);
-	gg_set_input(k, 0, v);
+	if (!may_choose(v) && !same_bytes(v)) {
+		gg_node *k = convert(d, n->next, v, v->layout);
+		if (!k)
+			return false;
+		k->kernel = gg_intern(gg_target_row(t, k)->kernel);
+		gg_replace_value(v, k->out[0]); /* which is in the declared layout */
+		gg_set_input(k, 0, v);
+	}
+	v->layout = l;
 	return true;
 }
 
@@ -532,11 +542,11 @@ static bool convert_graph(gg_diag *d, const gg_target *t, gg_graph *g)
 	for (gg_node *n = g->first; n; n = n->next)
 		n->mark = 0;
 	for (gg_node *n = g->first; n; n = n->next) {
-		for (int i = 0; i < n->nin; i++)
-			if (n->in[i].value && strcmp(n->op->name, "Reorder") && !convert_input(d, t, n, i))
-				return false;
 		for (int i = 0; i < n->nout; i++)
 			if (!convert_output(d, t, n, i))
+				return false;
+		for (int i = 0; i < n->nin; i++)
+			if (n->in[i].value && strcmp(n->op->name, "Reorder") && !convert_input(d, t, n, i))
 				return false;
 		for (int i = 0; (body = gg_body(n, i)); i++)
 			if (!convert_graph(d, t, body))

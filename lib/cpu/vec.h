@@ -56,9 +56,10 @@ typedef struct vec_table {
 	VEC_POINTWISE(X)
 #undef X
 	void (*fill)(int64_t n, float *d, float x);
-	/* d = x * s + b, element by element, then max(0) */
-	void (*affine)(int64_t n, float *d, const float *x, const float *s, const float *b, int relu);
-	void (*affine1)(int64_t n, float *d, const float *x, float s, float b, int relu); /* one s, one b */
+	/* d = (x - m) * s + b, element by element, then max(0); and with one m, s and b */
+	void (*affine)(int64_t n, float *d, const float *x, const float *m, const float *s, const float *b,
+	               int relu);
+	void (*affine1)(int64_t n, float *d, const float *x, float m, float s, float b, int relu);
 	/* d = (x - mean) * inv * s + b, element by element (b may be NULL); and with one s and b */
 	void (*norm)(int64_t n, float *d, const float *x, float mean, float inv, const float *s,
 	             const float *b);
@@ -75,6 +76,13 @@ typedef struct vec_table {
 	void (*acc_abs)(int64_t n, float *d, const float *x);
 	void (*acc_square)(int64_t n, float *d, const float *x);
 	void (*acc_exp)(int64_t n, float *d, float *sum, const float *x, const float *max);
+	/* Of d = x - from and g = dy, or dy where y > 0 (y NULL: everywhere): sum[0..n) += d, then, each n
+	 * further, d d, g, g d. dy NULL: no g. */
+	void (*acc_moments)(int64_t n, float *sum, const float *x, const float *from, const float *dy,
+	                    const float *y);
+	/* dx = a g + b (x - mean) + c; p: mean, a, b, c, each of n. dx, dz may be NULL; dz = g. */
+	void (*norm_grad)(int64_t n, float *dx, float *dz, const float *x, const float *dy, const float *y,
+	                  const float *p);
 	/* One step of n cells. g: the gates' sums, n apart; c: cell state, h: output. LSTM: i o f c. */
 	void (*lstm)(int64_t n, const float *g, float *c, float *h);
 	/* z: update gate, r: reset gate; g: candidate's sum; h old and new */

@@ -94,8 +94,9 @@ static void set_layouts(world *w)
 		for (int i = 0; i < (weights ? n->nin : r->layouts & GG_PLAIN_OUT ? 2 : 1); i++)
 			if (may_turn(n->in[i].value, n) && (w->variant == NHWC || turn++ & 1))
 				n->in[i].value->layout = GG_NHWC;
-		if (may_turn(n->out[0], n) && (w->variant == NHWC || turn++ & 1))
-			n->out[0]->layout = GG_NHWC;
+		for (int i = 0; i < (weights ? n->nout : 1); i++)
+			if (may_turn(n->out[i], n) && (w->variant == NHWC || turn++ & 1))
+				n->out[i]->layout = GG_NHWC;
 	}
 }
 

@@ -154,22 +154,23 @@ VEC_POINTWISE(X)
 
 static void fill(int64_t n, float *d, float x) { SIMD for (int64_t i = 0; i < n; i++) d[i] = x; }
 
-static void affine(int64_t n, float *d, const float *x, const float *s, const float *b, int relu)
+static void affine(int64_t n, float *d, const float *x, const float *m, const float *s, const float *b,
+                   int relu)
 {
 	float floor = relu ? 0 : -INFINITY;
 	SIMD for (int64_t i = 0; i < n; i++)
 	{
-		float y = x[i] * s[i] + b[i];
+		float y = (x[i] - m[i]) * s[i] + b[i];
 		d[i] = y < floor ? floor : y;
 	}
 }
 
-static void affine1(int64_t n, float *d, const float *x, float s, float b, int relu)
+static void affine1(int64_t n, float *d, const float *x, float m, float s, float b, int relu)
 {
 	float floor = relu ? 0 : -INFINITY;
 	SIMD for (int64_t i = 0; i < n; i++)
 	{
-		float y = x[i] * s + b;
+		float y = (x[i] - m) * s + b;
 		d[i] = y < floor ? floor : y;
 	}
 }
@@ -276,6 +277,42 @@ static void acc_exp(int64_t n, float *d, float *total, const float *x, const flo
 	}
 }
 
+static void acc_moments(int64_t n, float *sum, const float *x, const float *from, const float *dy,
+                        const float *y)
+{
+	float *squares = sum + n, *g = sum + 2 * n, *dot = sum + 3 * n;
+	if (!dy)
+		SIMD for (int64_t i = 0; i < n; i++)
+		{
+			float d = x[i] - from[i];
+			sum[i] += d;
+			squares[i] += d * d;
+		}
+	else
+		SIMD for (int64_t i = 0; i < n; i++)
+		{
+			float d = x[i] - from[i], v = y && !(y[i] > 0) ? 0 : dy[i];
+			sum[i] += d;
+			squares[i] += d * d;
+			g[i] += v;
+			dot[i] += v * d;
+		}
+}
+
+static void norm_grad(int64_t n, float *dx, float *dz, const float *x, const float *dy, const float *y,
+                      const float *p)
+{
+	const float *mean = p, *a = p + n, *b = p + 2 * n, *c = p + 3 * n;
+	if (dz)
+		SIMD for (int64_t i = 0; i < n; i++) dz[i] = y && !(y[i] > 0) ? 0 : dy[i];
+	if (dx)
+		SIMD for (int64_t i = 0; i < n; i++)
+		{
+			float v = y && !(y[i] > 0) ? 0 : dy[i];
+			dx[i] = a[i] * v + b[i] * (x[i] - mean[i]) + c[i];
+		}
+}
+
 static void lstm(int64_t n, const float *g, float *c, float *h)
 {
 	SIMD for (int64_t i = 0; i < n; i++)
@@ -340,6 +377,8 @@ const vec_table CAT(vec_, ISA) = {VEC_POINTWISE(X).fill = fill,
                                   .acc_abs = acc_abs,
                                   .acc_square = acc_square,
                                   .acc_exp = acc_exp,
+                                  .acc_moments = acc_moments,
+                                  .norm_grad = norm_grad,
                                   .lstm = lstm,
                                   .gru = gru,
                                   .momentum = momentum,
