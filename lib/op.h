@@ -64,6 +64,7 @@ typedef struct gg_eval {
 	void *ctx;
 } gg_eval;
 
+struct gg_builder;
 struct gg_op {
 	const char *name;   /* as in ONNX */
 	const char *domain; /* ONNX domain for export; NULL: "" (ai.onnx). "gg": ours, export expands it */
@@ -89,6 +90,8 @@ struct gg_op {
 	const char *expr;
 	/* Replaces a fused node by plain ops before itself and returns true; NULL: op is plain. */
 	bool (*expand)(gg_diag *d, gg_node *n);
+	/* The gradient rule (grad.h); NULL: there is none. gg_grad_zero says that there is nothing to it. */
+	void (*grad)(struct gg_builder *t, gg_node *n, gg_value *dy);
 };
 
 /* A node's facts: its op's, and what its bodies do by chance or to the outside. */

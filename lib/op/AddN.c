@@ -1,4 +1,5 @@
 #include "opkit.h"
+#include "grad.h"
 
 static double f(double x, double y, const double *attr) { return x + y; }
 static int64_t i(int64_t x, int64_t y, const double *attr) { return (int64_t)((uint64_t)x + (uint64_t)y); }
@@ -46,5 +47,6 @@ const gg_op gg_op_AddN = {.name = "AddN",
                           .out = {{GG_NUMBERS, 'T'}},
                           .infer = infer,
                           .eval = eval,
+                          .grad = gg_grad_sum,
                           .expand = expand,
                           .expr = "x + y"};

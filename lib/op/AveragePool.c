@@ -1,6 +1,9 @@
 #include "nnkit.h"
+#include "grad.h"
 
 static bool eval(gg_eval *e) { return gg_eval_pool(e, &gg_pool_average); }
+
+GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_node(t, n, "AveragePoolGrad", dy, gg_put_shape(t, IN(0)), 0)); }
 
 const gg_op gg_op_AveragePool = {
     .name = "AveragePool",
@@ -16,4 +19,5 @@ const gg_op gg_op_AveragePool = {
     .in = {{GG_FLOATS, 'T'}},
     .out = {{GG_FLOATS, 'T'}},
     .infer = gg_infer_pool,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

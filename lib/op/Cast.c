@@ -1,6 +1,9 @@
 #include "cast.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f) { return gg_infer_cast(f, gg_get_dtype(f->n, "to")); }
+
+GG_GRAD(grad) { gg_give(t, IN(0), gg_put_cast(t, dy, (gg_dtype)IN(0)->dtype)); }
 
 const gg_op gg_op_Cast = {.name = "Cast",
                           .doc = "x as another dtype",
@@ -13,4 +16,5 @@ const gg_op gg_op_Cast = {.name = "Cast",
                           .in = {{GG_CASTABLE}},
                           .out = {{GG_CASTABLE}},
                           .infer = infer,
-                          .eval = gg_eval_cast};
+                          .eval = gg_eval_cast,
+                          .grad = grad};

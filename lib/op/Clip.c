@@ -1,4 +1,5 @@
 #include "opkit.h"
+#include "grad.h"
 #include <math.h>
 
 /* Min(max, Max(x, min)): max wins where the limits cross, NaN stays. In the expression for
@@ -55,6 +56,15 @@ static bool infer(gg_infer *f)
 	return gg_infer_same(f);
 }
 
+/* 1 between the limits and on them. */
+GG_GRAD(grad)
+{
+	if (gg_grad_wanted(IN(1)) || gg_grad_wanted(IN(2)))
+		gg_grad_lacks(t, n, "of its limits");
+	else
+		gg_give(t, IN(0), gg_grad_masked(t, OP("Equal", OUT, IN(0)), dy, true));
+}
+
 const gg_op gg_op_Clip = {.name = "Clip",
                           .doc = "x kept between min and max",
                           .min_in = 1,
@@ -66,4 +76,5 @@ const gg_op gg_op_Clip = {.name = "Clip",
                           .out = {{GG_NUMBERS, 'T'}},
                           .infer = infer,
                           .eval = eval,
+                          .grad = grad,
                           .expr = "(x < y ? y : x) > z ? z : x < y ? y : x"};

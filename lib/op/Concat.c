@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 /* Adds one input's shape to the result so far. */
@@ -64,6 +65,26 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	int64_t axis, from = 0;
+	if (!gg_grad_axis(t, n, OUT, &axis))
+		return;
+	for (int i = 0; i < gg_nargs(n); i++) {
+		gg_dim size = IN(i)->shape.dim[axis];
+		int64_t to = from + size;
+		if (!gg_dim_known(size)) {
+			gg_grad_lacks(t, n, "the size of an input is not known");
+			return;
+		}
+		gg_value *in[] = {dy, gg_put_ints(t, 1, &from), gg_put_ints(t, 1, &to),
+		                  gg_put_ints(t, 1, &axis)};
+		if (gg_grad_wanted(IN(i)))
+			gg_give(t, IN(i), gg_put_done(t, gg_put(t, "Slice", 4, in, 0)));
+		from = to;
+	}
+}
+
 const gg_op gg_op_Concat = {.name = "Concat",
                             .doc = "the inputs one after another along axis",
                             .min_in = 1,
@@ -74,4 +95,5 @@ const gg_op gg_op_Concat = {.name = "Concat",
                             .in = {{GG_ANY, 'T'}},
                             .out = {{GG_ANY, 'T'}},
                             .infer = infer,
-                            .eval = eval};
+                            .eval = eval,
+                            .grad = grad};

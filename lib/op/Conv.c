@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -7,6 +8,16 @@ static bool infer(gg_infer *f)
 }
 
 static bool eval(gg_eval *e) { return gg_eval_conv(e, gg_has(e, 2) ? 2 : -1); }
+
+GG_GRAD(grad)
+{
+	if (gg_grad_wanted(IN(2)))
+		gg_give(t, IN(2), gg_grad_channel_sum(t, dy));
+	if (gg_grad_wanted(IN(1)))
+		gg_give(t, IN(1), gg_grad_node(t, n, "ConvWeightGrad", dy, IN(0), IN(1)));
+	if (gg_grad_wanted(IN(0)))
+		gg_give(t, IN(0), gg_grad_node(t, n, "ConvInputGrad", dy, IN(1), IN(0)));
+}
 
 const gg_op gg_op_Conv = {.name = "Conv",
                           .doc = "convolution over any number of spatial axes",
@@ -18,4 +29,5 @@ const gg_op gg_op_Conv = {.name = "Conv",
                           .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
                           .out = {{GG_FLOATS, 'T'}},
                           .infer = infer,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

@@ -1,4 +1,5 @@
 #include "convgrad.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -68,10 +69,20 @@ static bool expand(gg_diag *d, gg_node *n)
 	return kit_replace(k, &y);
 }
 
+/* Linear in both of its operands. */
+GG_GRAD(grad)
+{
+	if (gg_grad_wanted(IN(0)))
+		gg_give(t, IN(0), gg_grad_node(t, n, "Conv", IN(1), dy, 0));
+	if (gg_grad_wanted(IN(1)))
+		gg_give(t, IN(1), gg_grad_node(t, n, "ConvInputGrad", IN(0), dy, IN(1)));
+}
+
 const gg_op gg_op_ConvWeightGrad = {
     .name = "ConvWeightGrad",
     .doc = "the gradient of a convolution's weight: dy, input, shape of the weight",
     GG_CONV_GRAD,
     .infer = infer,
     .eval = eval,
+    .grad = grad,
     .expand = expand};

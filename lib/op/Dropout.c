@@ -1,4 +1,5 @@
 #include "opkit.h"
+#include "grad.h"
 #include <string.h>
 
 static bool present(const gg_eval *e, int i) { return i < e->nin && e->in[i].dtype; }
@@ -44,6 +45,30 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+/* Where the mask lets through, divided by what is kept. */
+GG_GRAD(grad)
+{
+	gg_tensor ratio, mode;
+	gg_value *r = IN(1), *training = IN(2);
+	bool on = training && gg_is_const(training) && gg_value_tensor(t->d, training, &mode) &&
+	          gg_get_f64(&mode, 0) != 0;
+	if (training && !gg_is_const(training)) {
+		gg_grad_lacks(t, n, "whether it trains is not constant");
+		return;
+	}
+	if (!on) {
+		gg_give(t, IN(0), dy);
+		return;
+	}
+	if ((r && (!gg_is_const(r) || !gg_value_tensor(t->d, r, &ratio))) || !gg_out(n, 1)) {
+		gg_grad_lacks(t, n, "its ratio is not constant, or it has no mask");
+		return;
+	}
+	double keep = 1 - (r ? gg_get_f64(&ratio, 0) : 0.5);
+	gg_value *through = gg_put_cast(t, gg_out(n, 1), (gg_dtype)dy->dtype);
+	gg_give(t, IN(0), OP("Mul", OP("Mul", dy, through), NUM(dy, keep > 0 ? 1 / keep : 0)));
+}
+
 #define TYPES (GG_FLOATS | GG_DT(GG_F8E4M3) | GG_DT(GG_F8E5M2))
 const gg_op gg_op_Dropout = {.name = "Dropout",
                              .doc = "x with a random part of it 0 and the rest scaled up, in training",
@@ -56,4 +81,5 @@ const gg_op gg_op_Dropout = {.name = "Dropout",
                              .in = {{TYPES, 'T'}, {TYPES}, {GG_DT(GG_BOOL)}},
                              .out = {{TYPES, 'T'}, {GG_DT(GG_BOOL)}},
                              .infer = infer,
-                             .eval = eval};
+                             .eval = eval,
+                             .grad = grad};

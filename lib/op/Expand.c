@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 /* The shape is not known, but how many dims it has: a dim of x that is not 1 stays. */
 static void infer_rank(gg_infer *f, const gg_shape *s, int n)
@@ -50,6 +51,8 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad) { gg_give_like(t, n, IN(0), dy); }
+
 const gg_op gg_op_Expand = {.name = "Expand",
                             .doc = "x broadcast together with shape",
                             .min_in = 2,
@@ -59,4 +62,5 @@ const gg_op gg_op_Expand = {.name = "Expand",
                             .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
                             .out = {{GG_ANY, 'T'}},
                             .infer = infer,
-                            .eval = eval};
+                            .eval = eval,
+                            .grad = grad};

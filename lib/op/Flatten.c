@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -29,4 +30,5 @@ const gg_op gg_op_Flatten = {.name = "Flatten",
                              .in = {{GG_ANY, 'T'}},
                              .out = {{GG_ANY, 'T'}},
                              .infer = infer,
-                             .eval = gg_eval_copy};
+                             .eval = gg_eval_copy,
+                             .grad = gg_grad_reshape};

@@ -1,4 +1,5 @@
 #include "opkit.h"
+#include "grad.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,29 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+static gg_value *times_attr(gg_builder *t, gg_node *n, const char *name, gg_value *g)
+{
+	float x = gg_get_float(n, name);
+	return x == 1 ? g : OP("Mul", g, NUM(g, x));
+}
+
+GG_GRAD(grad)
+{
+	gg_value *a = IN(0), *b = IN(1), *c = IN(2), *g = times_attr(t, n, "alpha", dy);
+	bool ta = gg_get_int(n, "transA"), tb = gg_get_int(n, "transB");
+	if (gg_grad_wanted(a)) {
+		gg_value *d = OP("MatMul", g, tb ? b : gg_put_swap(t, b));
+		gg_give(t, a, ta ? gg_put_swap(t, d) : d);
+	}
+	if (gg_grad_wanted(b)) {
+		gg_value *left = tb ? gg_put_swap(t, g) : ta ? a : gg_put_swap(t, a);
+		gg_value *right = !tb ? g : ta ? gg_put_swap(t, a) : a;
+		gg_give(t, b, OP("MatMul", left, right));
+	}
+	if (gg_grad_wanted(c))
+		gg_give_like(t, n, c, times_attr(t, n, "beta", dy));
+}
+
 #define TYPES (GG_FLOATS | GG_DT(GG_I32) | GG_DT(GG_I64) | GG_DT(GG_U32) | GG_DT(GG_U64))
 const gg_op gg_op_Gemm = {.name = "Gemm",
                           .doc = "alpha * a * b + beta * c, a and b transposed on demand",
@@ -113,4 +137,5 @@ const gg_op gg_op_Gemm = {.name = "Gemm",
                           .in = {{TYPES, 'T'}, {TYPES, 'T'}, {TYPES, 'T'}},
                           .out = {{TYPES, 'T'}},
                           .infer = infer,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

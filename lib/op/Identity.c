@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -6,6 +7,8 @@ static bool infer(gg_infer *f)
 	gg_view_content(f);
 	return true;
 }
+
+GG_GRAD(grad) { gg_give(t, IN(0), dy); }
 
 const gg_op gg_op_Identity = {.name = "Identity",
                               .doc = "x",
@@ -17,4 +20,5 @@ const gg_op gg_op_Identity = {.name = "Identity",
                               .in = {{GG_ANY, 'T'}},
                               .out = {{GG_ANY, 'T'}},
                               .infer = infer,
-                              .eval = gg_eval_copy};
+                              .eval = gg_eval_copy,
+                              .grad = grad};

@@ -1,4 +1,5 @@
 #include "norm.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -41,6 +42,19 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* A bias of another shape than the scale's is no business of the primitive's. */
+GG_GRAD(grad)
+{
+	gg_value *in[] = {dy, IN(0), IN(1)}, *bias = IN(2);
+	bool apart = gg_grad_wanted(bias) && !gg_shape_eq(&bias->shape, &IN(1)->shape);
+	gg_node *k = dy ? gg_grad_three(t, n, "LayerNormGrad", 3, in) : 0;
+	for (int i = 0; k && i < k->nout; i++)
+		if (!(apart && i == 2))
+			gg_give(t, IN(i), k->out[i]);
+	if (apart)
+		gg_give_like(t, n, bias, dy);
+}
+
 const gg_op gg_op_LayerNormalization = {
     .name = "LayerNormalization",
     .doc = "mean 0 and variance 1 over the axes from 'axis' on, then scale and bias",
@@ -55,4 +69,5 @@ const gg_op gg_op_LayerNormalization = {
     .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
     .out = {{GG_FLOATS, 'T'}, {GG_FLOATS}, {GG_FLOATS}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 #include <math.h>
 
 static void row(double *v, int64_t n, const gg_node *node)
@@ -15,6 +16,8 @@ static void row(double *v, int64_t n, const gg_node *node)
 
 static bool eval(gg_eval *e) { return gg_eval_rows(e, gg_get_int(e->n, "axis"), row); }
 
+GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_node(t, n, "LogSoftmaxGrad", dy, OUT, 0)); }
+
 const gg_op gg_op_LogSoftmax = {.name = "LogSoftmax",
                                 .doc = "log of Softmax",
                                 .min_in = 1,
@@ -25,4 +28,5 @@ const gg_op gg_op_LogSoftmax = {.name = "LogSoftmax",
                                 .in = {{GG_FLOATS, 'T'}},
                                 .out = {{GG_FLOATS, 'T'}},
                                 .infer = gg_infer_rows,
-                                .eval = eval};
+                                .eval = eval,
+                                .grad = grad};

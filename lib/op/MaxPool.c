@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -15,6 +16,8 @@ static bool infer(gg_infer *f)
 /* NaN wins. */
 static bool eval(gg_eval *e) { return gg_eval_pool(e, &gg_pool_max); }
 
+GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_node(t, n, "MaxPoolGrad", dy, IN(0), 0)); }
+
 #define TYPES (GG_FLOATS | GG_DT(GG_I8) | GG_DT(GG_U8))
 const gg_op gg_op_MaxPool = {.name = "MaxPool",
                              .doc = "maximum of each window, and where it was",
@@ -29,4 +32,5 @@ const gg_op gg_op_MaxPool = {.name = "MaxPool",
                              .in = {{TYPES, 'T'}},
                              .out = {{TYPES, 'T'}, {GG_DT(GG_I64)}},
                              .infer = infer,
-                             .eval = eval};
+                             .eval = eval,
+                             .grad = grad};

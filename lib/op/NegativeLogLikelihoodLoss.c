@@ -8,6 +8,12 @@ static bool eval(gg_eval *e)
 	return good;
 }
 
+GG_GRAD(grad)
+{
+	gg_value *each = 0, *hot = nll_one_hot(t, n, &each, dy);
+	gg_give(t, IN(0), OP("Neg", OP("Mul", hot, each), 0));
+}
+
 const gg_op gg_op_NegativeLogLikelihoodLoss = {.name = "NegativeLogLikelihoodLoss",
                                                .doc = "negated log-probability of each label",
                                                .min_in = 2,
@@ -18,4 +24,5 @@ const gg_op gg_op_NegativeLogLikelihoodLoss = {.name = "NegativeLogLikelihoodLos
                                                .in = {{GG_FLOATS, 'T'}, {GG_INDICES}, {GG_FLOATS, 'T'}},
                                                .out = {{GG_FLOATS, 'T'}},
                                                .infer = infer_nll,
-                                               .eval = eval};
+                                               .eval = eval,
+                                               .grad = grad};

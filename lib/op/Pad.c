@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 static bool given(const gg_infer *f, int i) { return i < f->nin && f->in[i].dtype != GG_NONE; }
@@ -137,6 +138,25 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	int64_t pads[2 * GG_MAX_RANK], to[GG_MAX_RANK], axis[GG_MAX_RANK];
+	int count, r = IN(0)->shape.rank;
+	bool good = r >= 0 && !IN(3) && !strcmp(gg_get_string(n, "mode"), "constant") &&
+	            gg_grad_ints(t, IN(1), pads, &count) && count == 2 * r && !gg_grad_wanted(IN(2));
+	for (int i = 0; good && i < r; i++) {
+		good = gg_dim_known(IN(0)->shape.dim[i]) && pads[i] >= 0 && pads[r + i] >= 0;
+		to[i] = pads[i] + IN(0)->shape.dim[i];
+		axis[i] = i;
+	}
+	if (!good) {
+		gg_grad_lacks(t, n, "it is not of constants, by a constant number, of known sizes");
+		return;
+	}
+	gg_value *in[] = {dy, gg_put_ints(t, r, pads), gg_put_ints(t, r, to), gg_put_ints(t, r, axis)};
+	gg_give(t, IN(0), gg_put_done(t, gg_put(t, "Slice", 4, in, 0)));
+}
+
 const gg_op gg_op_Pad = {
     .name = "Pad",
     .doc = "x with more, or fewer, elements at the ends of its axes",
@@ -149,4 +169,5 @@ const gg_op gg_op_Pad = {
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << 2 | 1 << 3,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

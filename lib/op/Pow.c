@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 /* The result has x's dtype, y may have any other. */
 static double f(double x, double y, const double *attr) { return pow(x, y); }
@@ -33,10 +34,22 @@ static bool eval(gg_eval *e)
 	return gg_map2(&sub, f, 0, 0);
 }
 
+GG_GRAD(grad)
+{
+	gg_value *x = IN(0), *e = gg_put_cast(t, IN(1), (gg_dtype)x->dtype);
+	if (gg_grad_wanted(x)) {
+		gg_value *less = OP("Pow", x, OP("Sub", e, NUM(x, 1)));
+		gg_give_like(t, n, x, OP("Mul", dy, OP("Mul", less, e)));
+	}
+	if (gg_grad_wanted(IN(1)))
+		gg_give_like(t, n, IN(1), OP("Mul", dy, OP("Mul", OUT, OP("Log", x, 0))));
+}
+
 #define BASES (GG_FLOATS | GG_DT(GG_I32) | GG_DT(GG_I64))
 const gg_op gg_op_Pow = {GG_POINTWISE_OP(Pow, "x to the power of y, broadcast", 2, 0),
                          .in = {{BASES, 'T'}, {GG_NUMBERS}},
                          .out = {{BASES, 'T'}},
                          .infer = gg_infer_broadcast,
                          .eval = eval,
+                         .grad = grad,
                          .expr = "pow(x, y)"};

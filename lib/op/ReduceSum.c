@@ -1,3 +1,7 @@
 #include "reduce.h"
+#include "grad.h"
 
-GG_REDUCTION(ReduceSum, "sum over axes", GG_REDUCE_TYPES, false, 0, a + x, a, 0, GG_WRAP_ADD(a, x), a);
+GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_spread(t, n, dy)); }
+
+GG_REDUCTION(ReduceSum, "sum over axes", GG_REDUCE_TYPES, false, 0, a + x, a, 0, GG_WRAP_ADD(a, x), a,
+             .grad = grad);

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 /* The dim that -1 stands for: what is left of `total` when the others take `rest`. */
 static bool infer_rest(gg_infer *f, int axis, gg_dim total, gg_dim rest, gg_dim *out)
@@ -93,4 +94,5 @@ const gg_op gg_op_Reshape = {.name = "Reshape",
                              .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
                              .out = {{GG_ANY, 'T'}},
                              .infer = infer,
-                             .eval = gg_eval_copy};
+                             .eval = gg_eval_copy,
+                             .grad = gg_grad_reshape};

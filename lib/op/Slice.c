@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 /* The numbers of one axis: where it begins, how many, how far apart. */
@@ -165,6 +166,30 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* Zeros around dy. */
+GG_GRAD(grad)
+{
+	int64_t from[2 * GG_MAX_RANK], axis[2 * GG_MAX_RANK], step[2 * GG_MAX_RANK],
+	    pad[2 * GG_MAX_RANK] = {0};
+	int count, naxis = 0, nstep = 0, r = IN(0)->shape.rank;
+	bool good = r >= 0 && gg_grad_ints(t, IN(1), from, &count);
+	good = good && (!IN(3) || gg_grad_ints(t, IN(3), axis, &naxis)) &&
+	       (!IN(4) || gg_grad_ints(t, IN(4), step, &nstep));
+	for (int i = 0; good && i < count; i++) {
+		int64_t k = naxis ? axis[i] : i;
+		k += k < 0 ? r : 0;
+		gg_dim whole = IN(0)->shape.dim[k], part = OUT->shape.dim[k];
+		good = gg_dim_known(whole) && gg_dim_known(part) && (!nstep || step[i] == 1);
+		from[i] += from[i] < 0 ? whole : 0;
+		pad[k] = from[i] < 0 ? 0 : from[i] > whole ? whole : from[i];
+		pad[r + k] = whole - pad[k] - part;
+	}
+	if (good)
+		gg_give(t, IN(0), OP("Pad", dy, gg_put_ints(t, 2 * r, pad)));
+	else
+		gg_grad_lacks(t, n, "it is not constant, of known sizes and with steps of 1");
+}
+
 const gg_op gg_op_Slice = {
     .name = "Slice",
     .doc = "x[start:end:step] along the axes given",
@@ -176,4 +201,5 @@ const gg_op gg_op_Slice = {
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << 3 | 1 << 4,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

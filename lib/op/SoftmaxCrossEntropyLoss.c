@@ -34,6 +34,26 @@ static bool eval(gg_eval *e)
 	return good;
 }
 
+static gg_value *over_classes(gg_builder *t, gg_value *y)
+{
+	if (y)
+		gg_set_attr_int(y->producer, "axis", 1);
+	return gg_put_done(t, y);
+}
+
+/* Of the loss, and of the log-probabilities. */
+GG_GRAD(grad)
+{
+	gg_value *x = IN(0), *logs = gg_grad_out(n, 1), *each = 0;
+	gg_value *hot = dy ? nll_one_hot(t, n, &each, dy) : 0;
+	gg_value *p = hot ? over_classes(t, gg_put(t, "Softmax", 1, &x, 0)) : 0;
+	if (p)
+		gg_give(t, x, OP("Mul", OP("Sub", p, hot), each));
+	if (logs)
+		gg_give(t, x,
+		        over_classes(t, gg_put(t, "LogSoftmaxGrad", 2, (gg_value *[]){logs, n->out[1]}, 0)));
+}
+
 const gg_op gg_op_SoftmaxCrossEntropyLoss = {.name = "SoftmaxCrossEntropyLoss",
                                              .doc = "negated log of the softmax at each label",
                                              .min_in = 2,
@@ -44,4 +64,5 @@ const gg_op gg_op_SoftmaxCrossEntropyLoss = {.name = "SoftmaxCrossEntropyLoss",
                                              .in = {{GG_FLOATS, 'T'}, {GG_INDICES}, {GG_FLOATS, 'T'}},
                                              .out = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
                                              .infer = infer,
-                                             .eval = eval};
+                                             .eval = eval,
+                                             .grad = grad};

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 /* Equal parts, rounded up; the last ones take what is left. */
 static gg_dim part(gg_dim d, int n, int i)
@@ -75,6 +76,27 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* What nobody read has the gradient 0. */
+GG_GRAD(grad)
+{
+	gg_value **part = gg_alloc_n(&t->g->m->arena, (size_t)n->nout, sizeof *part);
+	int64_t axis;
+	if (!gg_grad_axis(t, n, IN(0), &axis))
+		return;
+	for (int i = 0; i < n->nout; i++) {
+		gg_value *v = n->out[i], *g = gg_grad_out(n, i);
+		if (!v) {
+			gg_grad_lacks(t, n, "an output is absent");
+			return;
+		}
+		part[i] = g ? g : OP("Mul", v, NUM(v, 0));
+	}
+	gg_value *y = gg_put(t, "Concat", n->nout, part, 0);
+	if (y)
+		gg_set_attr_int(y->producer, "axis", axis);
+	gg_give(t, IN(0), gg_put_done(t, y));
+}
+
 const gg_op gg_op_Split = {
     .name = "Split",
     .doc = "x in parts along axis: of the sizes given, or equal ones",
@@ -87,4 +109,5 @@ const gg_op gg_op_Split = {
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << 1,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

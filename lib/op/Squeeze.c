@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 /* Without axes every dim of 1 goes, which can be told only when all dims are numbers. */
 static bool all_ones(const gg_shape *s, uint32_t *bits)
@@ -52,4 +53,5 @@ const gg_op gg_op_Squeeze = {.name = "Squeeze",
                              .out = {{GG_ANY, 'T'}},
                              .optional = 1 << 1,
                              .infer = infer,
-                             .eval = gg_eval_copy};
+                             .eval = gg_eval_copy,
+                             .grad = gg_grad_reshape};

@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 static double f(double x, double y, const double *attr) { return x + y; }
 static bool eval(gg_eval *e) { return gg_map_fold(e, f, 0, 1); }
@@ -14,4 +15,5 @@ const gg_op gg_op_Sum = {.name = "Sum",
                          .out = {{GG_FLOATS, 'T'}},
                          .infer = gg_infer_broadcast,
                          .eval = eval,
+                         .grad = gg_grad_sum,
                          .expr = "x + y"};

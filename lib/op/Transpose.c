@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 /* perm as axes of x; reversed when not given. */
 static void permutation(const gg_node *n, int rank, int *perm)
@@ -53,6 +54,20 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	int64_t back[GG_MAX_RANK];
+	const gg_attr *perm = gg_find_attr(n, "perm");
+	int r = IN(0)->shape.rank;
+	if (r < 0) {
+		gg_grad_lacks(t, n, "the rank of its input is not known");
+		return;
+	}
+	for (int i = 0; i < r; i++)
+		back[perm ? perm->ints[i] : r - 1 - i] = i;
+	gg_give(t, IN(0), gg_put_permute(t, dy, r, back));
+}
+
 const gg_op gg_op_Transpose = {.name = "Transpose",
                                .doc = "x with its axes in the order perm",
                                .min_in = 1,
@@ -63,4 +78,5 @@ const gg_op gg_op_Transpose = {.name = "Transpose",
                                .in = {{GG_ANY, 'T'}},
                                .out = {{GG_ANY, 'T'}},
                                .infer = infer,
-                               .eval = eval};
+                               .eval = eval,
+                               .grad = grad};

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -38,4 +39,5 @@ const gg_op gg_op_Unsqueeze = {.name = "Unsqueeze",
                                .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
                                .out = {{GG_ANY, 'T'}},
                                .infer = infer,
-                               .eval = gg_eval_copy};
+                               .eval = gg_eval_copy,
+                               .grad = gg_grad_reshape};

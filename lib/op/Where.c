@@ -1,4 +1,5 @@
 #include "opkit.h"
+#include "grad.h"
 #include <string.h>
 
 static inline void pick(size_t size, void *dst, const void *src)
@@ -75,6 +76,13 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	for (int i = 1; i < 3; i++)
+		if (gg_grad_wanted(IN(i)))
+			gg_give_like(t, n, IN(i), gg_grad_masked(t, IN(0), dy, i == 1));
+}
+
 const gg_op gg_op_Where = {.name = "Where",
                            .doc = "x where the condition holds, else y; broadcast",
                            .min_in = 3,
@@ -86,4 +94,5 @@ const gg_op gg_op_Where = {.name = "Where",
                            .out = {{GG_ANY, 'T'}},
                            .infer = infer,
                            .eval = eval,
+                           .grad = grad,
                            .expr = "x != 0 ? y : z"};

@@ -3,6 +3,7 @@
 #ifndef GG_OP_NLL_H
 #define GG_OP_NLL_H
 
+#include "grad.h"
 #include "nnkit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -60,6 +61,45 @@ static inline bool eval_nll(gg_eval *e, const double *p)
 	if (!none)
 		gg_set_f64(&e->out[0], 0, strcmp(how, "mean") ? loss : loss / weights);
 	return true;
+}
+
+/* The labels as rows of 0 and 1 along axis 1, and what each sample counts for: *each is a value to
+ * multiply dy by, with an axis of size 1 there. Labels to be ignored count for nothing. */
+static inline gg_value *nll_one_hot(gg_builder *t, gg_node *n, gg_value **each, gg_value *dy)
+{
+	static const int64_t one[] = {1};
+	gg_value *x = IN(0), *labels = IN(1), *counts = 0, *total;
+	const gg_attr *skip = gg_find_attr(n, "ignore_index");
+	gg_dtype type = (gg_dtype)x->dtype, index = (gg_dtype)labels->dtype;
+	double room[2] = {0};
+	gg_tensor off_on = {.dtype = type, .shape = {.rank = 1, .dim = {2}}, .data = room};
+	if (gg_grad_wanted(IN(2)) || x->shape.rank < 2 || !gg_dim_known(x->shape.dim[1])) {
+		gg_grad_lacks(t, n,
+		              IN(2) ? "of the weights of classes" : "the number of classes is not known");
+		return 0;
+	}
+	if (skip) {
+		gg_value *no = OP("Equal", labels, gg_put_number(t, "ignored", index, (double)skip->i));
+		counts = gg_put_cast(t, OP("Not", no, 0), type);
+		labels = gg_put_where(t, no, gg_put_number(t, "label", index, 0), labels);
+	}
+	if (IN(2)) {
+		gg_value *w = OP("Gather", IN(2), labels);
+		counts = counts ? OP("Mul", counts, w) : w;
+	}
+	total = counts ? gg_put_all(t, "ReduceSum", counts) : gg_put_cast(t, OP("Size", labels, 0), type);
+	*each = !strcmp(gg_get_string(n, "reduction"), "mean") ? OP("Div", dy, total) : dy;
+	if (*each && (*each)->shape.rank > 0)
+		*each = OP("Unsqueeze", *each, gg_put_ints(t, 1, one));
+	if (counts)
+		*each = OP("Mul", *each, OP("Unsqueeze", counts, gg_put_ints(t, 1, one)));
+	gg_set_f64(&off_on, 1, 1);
+	gg_value *in[] = {labels, gg_put_number(t, "classes", GG_I64, (double)x->shape.dim[1]),
+	                  gg_add_tensor(t->g, "hot", &off_on)};
+	gg_value *y = gg_put(t, "OneHot", 3, in, 0);
+	if (y)
+		gg_set_attr_int(y->producer, "axis", 1);
+	return gg_put_done(t, y);
 }
 
 #define GG_NLL_ATTRS \

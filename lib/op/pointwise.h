@@ -1,7 +1,7 @@
 /* Pointwise ops in a few lines: the expression over doubles x, y is both the kernel and the
- * text that code generators use. The integer expression is over int64_t x, y and wraps on
- * storing; ops without integers give 0. In expressions a and b are the op's first and second
- * attribute, see gg_expr_attrs. */
+ * text that code generators use. What follows the named arguments goes into the descriptor. The integer
+ * expression is over int64_t x, y and wraps on storing; ops without integers give 0. In expressions a and b
+ * are the op's first and second attribute, see gg_expr_attrs. */
 #ifndef GG_OP_POINTWISE_H
 #define GG_OP_POINTWISE_H
 
@@ -13,17 +13,21 @@
 	.name = #NAME, .doc = DOC, .min_in = N, .max_in = N, .min_out = 1, .max_out = 1, \
 	.flags = GG_POINTWISE | GG_INPLACE | (FLAGS)
 
-#define GG_UNARY(NAME, DOC, TYPES, FLOATS, INTS) \
+#define GG_UNARY(NAME, DOC, TYPES, FLOATS, INTS, ...) \
 	static double f_##NAME(double x, const double *attr) { return FLOATS; } \
 	static int64_t i_##NAME(int64_t x, const double *attr) { return INTS; } \
 	static bool eval_##NAME(gg_eval *e) { return gg_map1(e, f_##NAME, i_##NAME, 0); } \
-	const gg_op gg_op_##NAME = { \
-	    GG_POINTWISE_OP(NAME, DOC, 1, 0), .in = {{TYPES, 'T'}}, .out = {{TYPES, 'T'}}, \
-	    .infer = gg_infer_same,           .eval = eval_##NAME,  .expr = #FLOATS}
+	const gg_op gg_op_##NAME = {GG_POINTWISE_OP(NAME, DOC, 1, 0), \
+	                            .in = {{TYPES, 'T'}}, \
+	                            .out = {{TYPES, 'T'}}, \
+	                            .infer = gg_infer_same, \
+	                            .eval = eval_##NAME, \
+	                            .expr = #FLOATS, \
+	                            __VA_ARGS__}
 
 /* Floats only, with one or two attributes: ATTRS are their rows in braces. */
 #define GG_ATTRS(...) ((const gg_attr_spec[]){__VA_ARGS__, {0}})
-#define GG_UNARY_ATTR(NAME, DOC, ATTRS, EXPR) \
+#define GG_UNARY_ATTR(NAME, DOC, ATTRS, EXPR, ...) \
 	static double f_##NAME(double x, const double *attr) \
 	{ \
 		const double a = attr[0], b = attr[1]; \
@@ -42,13 +46,14 @@
 	                            .out = {{GG_FLOATS, 'T'}}, \
 	                            .infer = gg_infer_same, \
 	                            .eval = eval_##NAME, \
-	                            .expr = #EXPR}
+	                            .expr = #EXPR, \
+	                            __VA_ARGS__}
 
-#define GG_BINARY(NAME, DOC, TYPES, FLAGS, FLOATS, INTS) \
-	GG_ARITH(NAME, DOC, TYPES, FLAGS, FLOATS, INTS, INTS, 0)
+#define GG_BINARY(NAME, DOC, TYPES, FLAGS, FLOATS, INTS, ...) \
+	GG_ARITH(NAME, DOC, TYPES, FLAGS, FLOATS, INTS, INTS, 0, __VA_ARGS__)
 
 /* With another expression for u64, over uint64_t x, y, and the rule for contents: a gg_dim2. */
-#define GG_ARITH(NAME, DOC, TYPES, FLAGS, FLOATS, INTS, U64, DIMS) \
+#define GG_ARITH(NAME, DOC, TYPES, FLAGS, FLOATS, INTS, U64, DIMS, ...) \
 	static double f_##NAME(double x, double y, const double *attr) { return FLOATS; } \
 	static int64_t i_##NAME(int64_t x, int64_t y, const double *attr) { return INTS; } \
 	static int64_t u_##NAME(int64_t sx, int64_t sy, const double *attr) \
@@ -66,7 +71,8 @@
 	                            .out = {{TYPES, 'T'}}, \
 	                            .infer = infer_##NAME, \
 	                            .eval = eval_##NAME, \
-	                            .expr = #FLOATS}
+	                            .expr = #FLOATS, \
+	                            __VA_ARGS__}
 
 /* A comparison: one expression serves all types, u64 over uint64_t. */
 #define GG_COMPARE(NAME, DOC, FLAGS, EXPR) \

@@ -26,7 +26,7 @@ bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 
 #define GG_REDUCE_TYPES (GG_FLOATS | GG_DT(GG_I64) | GG_DT(GG_I32) | GG_DT(GG_U64) | GG_DT(GG_U32))
 
-#define GG_REDUCE_OP(NAME, DOC, TYPES) \
+#define GG_REDUCE_OP(NAME, DOC, TYPES, ...) \
 	static bool eval_##NAME(gg_eval *e) { return gg_reduce_eval(e, &row_##NAME); } \
 	const gg_op gg_op_##NAME = { \
 	    .name = #NAME, \
@@ -42,9 +42,10 @@ bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 	    .out = {{TYPES, 'T'}}, \
 	    .optional = 1 << 1, \
 	    .infer = gg_reduce_infer, \
-	    .eval = eval_##NAME}
+	    .eval = eval_##NAME, \
+	    __VA_ARGS__}
 
-#define GG_REDUCTION(NAME, DOC, TYPES, ORDER, START, STEP, END, ISTART, ISTEP, IEND) \
+#define GG_REDUCTION(NAME, DOC, TYPES, ORDER, START, STEP, END, ISTART, ISTEP, IEND, ...) \
 	static double f_##NAME(double a, const double *v, int64_t n) \
 	{ \
 		for (int64_t i = 0; i < n; i++) { \
@@ -65,7 +66,7 @@ bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 	static int64_t iend_##NAME(int64_t a, int64_t n) { return IEND; } \
 	static const gg_reduction row_##NAME = {START,    f_##NAME,    fend_##NAME, ISTART, \
 	                                        i_##NAME, iend_##NAME, ORDER,       0}; \
-	GG_REDUCE_OP(NAME, DOC, TYPES)
+	GG_REDUCE_OP(NAME, DOC, TYPES, __VA_ARGS__)
 
 /* Sums and products of integers wrap. */
 #define GG_WRAP_ADD(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))

@@ -11,7 +11,7 @@ double train_option(train *t, const char *key, double or)
 	const char *s = gg_pass_option(t->p, key);
 	double x = or ;
 	if (s && (!gg_parse_float(s, &x) || !isfinite(x) || x < 0)) {
-		t->bad = true;
+		t->b.bad = true;
 		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes a number from 0 on, not '%s'",
 		         t->p->pass->name, key, s);
 	}
@@ -22,76 +22,10 @@ bool train_flag(train *t, const char *key)
 {
 	double x = train_option(t, key, 0);
 	if (x != 0 && x != 1) {
-		t->bad = true;
+		t->b.bad = true;
 		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes 0 or 1", t->p->pass->name, key);
 	}
 	return x == 1;
-}
-
-/* ---- nodes ---------------------------------------------------------------------------------- */
-gg_value *train_make(train *t, const char *op, int nin, gg_value *const *in, const char *name)
-{
-	gg_node *n;
-	for (int i = 0; i < nin; i++)
-		if (!in[i])
-			return 0;
-	if (t->bad)
-		return 0;
-	name = gg_fresh_name(t->g, name ? name : t->name && t->at != t->head ? t->name : in[0]->name);
-	n = gg_add_node(t->g, t->at, gg_op_find(op), nin, in, 1, &name);
-	return n->out[0];
-}
-
-gg_value *train_done(train *t, gg_value *v)
-{
-	if (v && !gg_infer_node(t->p->d, v->producer))
-		t->bad = true;
-	return t->bad ? 0 : v;
-}
-
-gg_value *train_op(train *t, const char *op, gg_value *a, gg_value *b)
-{
-	return train_done(t, train_make(t, op, b ? 2 : 1, (gg_value *[]){a, b}, 0));
-}
-
-gg_value *train_cast(train *t, gg_value *v, gg_dtype to)
-{
-	if (!v || v->dtype == to)
-		return v;
-	gg_value *y = train_make(t, "Cast", 1, &v, 0);
-	if (y)
-		gg_set_attr_dtype(y->producer, "to", to);
-	return train_done(t, y);
-}
-
-gg_value *train_select(train *t, gg_value *test, gg_value *yes, gg_value *no)
-{
-	return train_done(t, train_make(t, "Where", 3, (gg_value *[]){test, yes, no}, 0));
-}
-
-gg_value *train_all(train *t, const char *op, gg_value *v)
-{
-	gg_value *y = train_make(t, op, 1, &v, 0);
-	if (y)
-		gg_set_attr_int(y->producer, "keepdims", 0);
-	return train_done(t, y);
-}
-
-/* One constant for each name, dtype and value. */
-gg_value *train_number(train *t, const char *name, gg_dtype type, double x)
-{
-	double room = 0;
-	gg_tensor one = {.dtype = type, .data = &room};
-	gg_value *v = gg_find_value(t->g, name);
-	gg_tensor old;
-	if (gg_dtype_class(type) == 'F')
-		gg_set_f64(&one, 0, x);
-	else
-		gg_set_i64(&one, 0, (int64_t)x);
-	if (v && gg_is_const(v) && v->dtype == type && v->shape.rank == 0 &&
-	    gg_value_tensor(t->p->d, v, &old) && !memcmp(old.data, one.data, gg_dtype_size(type)))
-		return v;
-	return t->bad ? 0 : gg_add_tensor(t->g, name, &one);
 }
 
 gg_value *train_add_scaled(train *t, gg_value *a, const char *name, double s, gg_value *b)
@@ -109,10 +43,10 @@ static gg_value *new_param(train *t, const char *name, gg_dtype type, const gg_s
 	double room = 0;
 	gg_tensor one = {.dtype = type, .data = &room};
 	gg_data *data;
-	if (t->bad)
+	if (t->b.bad)
 		return 0;
-	if (gg_find_value(t->g, name)) {
-		t->bad = true;
+	if (gg_find_value(t->b.g, name)) {
+		t->b.bad = true;
 		gg_error(t->p->d, GG_MALFORMED, "the name '%s' is taken: the graph has such a value already",
 		         name);
 		return 0;
@@ -127,7 +61,7 @@ static gg_value *new_param(train *t, const char *name, gg_dtype type, const gg_s
 			gg_set_i64(&one, 0, (int64_t)start);
 		data = gg_data_inline(t->p->m, one.data, (int64_t)gg_dtype_size(type));
 	}
-	return gg_add_const(t->g, GG_PARAM, gg_intern(name), type, s, data);
+	return gg_add_const(t->b.g, GG_PARAM, gg_intern(name), type, s, data);
 }
 
 gg_value *train_state(train *t, const char *name, const char *what, gg_value *w, double start)
@@ -139,10 +73,10 @@ gg_value *train_state(train *t, const char *name, const char *what, gg_value *w,
 
 void train_becomes(train *t, gg_value *state, gg_value *v)
 {
-	if (t->bad || !state || !v)
+	if (t->b.bad || !state || !v)
 		return;
 	if (!t->apply) {
-		gg_add_state(t->g, state, v);
+		gg_add_state(t->b.g, state, v);
 		return;
 	}
 	GG_PUSH(t->pending, t->npending, t->cap_pending, state);
@@ -155,7 +89,7 @@ static void hold_back(train *t)
 	for (size_t i = 0; i < t->npending; i += 2) {
 		gg_value *state = t->pending[i], *v = train_select(t, t->apply, t->pending[i + 1], state);
 		if (v)
-			gg_add_state(t->g, state, v);
+			gg_add_state(t->b.g, state, v);
 	}
 	free(t->pending);
 }
@@ -169,11 +103,18 @@ static bool is_state(const gg_graph *g, const gg_value *v)
 }
 
 /* ---- learning rate -------------------------------------------------------------------------- */
-gg_node *train_scalars(train *t)
+gg_builder train_scalars(train *t)
 {
-	gg_node *at = t->at;
-	t->at = t->head;
-	return at;
+	gg_builder was = t->b;
+	t->b.at = t->head;
+	t->b.name = 0;
+	return was;
+}
+
+void train_back(train *t, gg_builder to)
+{
+	t->b.at = to.at;
+	t->b.name = to.name;
 }
 
 gg_value *train_count(train *t)
@@ -205,8 +146,8 @@ static gg_value *between(train *t, gg_value *factor)
 static double wanted(train *t, const char *key, const char *schedule)
 {
 	double x = train_option(t, key, 0);
-	if (!(x >= 1) && !t->bad) {
-		t->bad = true;
+	if (!(x >= 1) && !t->b.bad) {
+		t->b.bad = true;
 		gg_error(t->p->d, GG_USAGE, "pass '%s': schedule '%s' needs the option '%s', at least 1",
 		         t->p->pass->name, schedule, key);
 	}
@@ -243,7 +184,7 @@ static void learning_rate(train *t)
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		good |= !strcmp(known[i], how);
 	if (!good) {
-		t->bad = true;
+		t->b.bad = true;
 		gg_error(t->p->d, GG_USAGE, "pass '%s': no schedule is named '%s'", t->p->pass->name, how);
 		return;
 	}
@@ -267,17 +208,17 @@ static void learning_rate(train *t)
 
 gg_value *train_rate(train *t, gg_dtype type)
 {
-	gg_value *v = gg_find_value(t->g, "lr");
+	gg_value *v = gg_find_value(t->b.g, "lr");
 	if (!t->rate)
 		return train_number(t, "lr", type, t->lr);
 	if (v && v->producer && gg_in(v->producer, 0) == t->rate && v->dtype == type)
 		return v;
-	gg_node *at = train_scalars(t);
+	gg_builder was = train_scalars(t);
 	v = train_make(t, "Cast", 1, &t->rate, "lr");
 	if (v)
 		gg_set_attr_dtype(v->producer, "to", type);
 	v = train_done(t, v);
-	t->at = at;
+	train_back(t, was);
 	return v;
 }
 
@@ -303,16 +244,16 @@ static gg_node *last_node(const gg_value *w, const gg_value *g)
 
 static bool collect(train *t, items *l)
 {
-	gg_graph_number(t->g);
-	for (gg_value *w = t->g->consts; w; w = w->next_const) {
+	gg_graph_number(t->b.g);
+	for (gg_value *w = t->b.g->consts; w; w = w->next_const) {
 		gg_value *g = w->kind == GG_PARAM
-		                  ? gg_find_value(t->g, gg_printf(&t->p->scratch, "grad.%s", w->name))
+		                  ? gg_find_value(t->b.g, gg_printf(&t->p->scratch, "grad.%s", w->name))
 		                  : 0;
 		if (!g)
 			continue;
 		if (gg_shape_known(&w->shape) && !gg_shape_count(&w->shape))
 			continue; /* nothing to train */
-		if (is_state(t->g, w))
+		if (is_state(t->b.g, w))
 			return gg_error(t->p->d, GG_MALFORMED,
 			                "parameter '%s' is updated already: one optimiser is enough",
 			                w->name);
@@ -388,15 +329,15 @@ static void adapt(train *t, gg_value *scale, gg_value *good, gg_value *finite)
 		next = train_select(t, full, next, scale);
 		count = train_select(t, full, count, good);
 	}
-	if (t->bad)
+	if (t->b.bad)
 		return;
-	gg_add_state(t->g, scale, next);
-	gg_add_state(t->g, good, count);
+	gg_add_state(t->b.g, scale, next);
+	gg_add_state(t->b.g, good, count);
 }
 
 static void skip_overflow(train *t, const items *l, gg_value *scale)
 {
-	gg_value *good = gg_find_value(t->g, "loss_scale.good"), *finite = all_finite(t, l);
+	gg_value *good = gg_find_value(t->b.g, "loss_scale.good"), *finite = all_finite(t, l);
 	if (good && good->kind == GG_PARAM)
 		adapt(t, scale, good, finite);
 	t->apply = t->apply ? train_op(t, "And", t->apply, finite) : finite;
@@ -426,11 +367,11 @@ static void accumulate(train *t, items *l, double n)
 
 static void update_all(train *t, const items *l, bool early, train_update *update)
 {
-	for (size_t i = 0; i < l->n && !t->bad; i++) {
+	for (size_t i = 0; i < l->n && !t->b.bad; i++) {
 		const item *k = &l->p[i];
 		gg_dtype type = k->w->dtype == GG_F64 ? GG_F64 : GG_F32;
-		t->name = gg_printf(&t->p->scratch, "update.%s", k->w->name);
-		t->at = early && k->last ? k->last->next : 0;
+		t->b.name = gg_printf(&t->p->scratch, "update.%s", k->w->name);
+		t->b.at = early && k->last ? k->last->next : 0;
 		gg_value *w = update(t, k->w->name, train_cast(t, k->w, type), train_cast(t, k->g, type));
 		train_becomes(t, k->w, train_cast(t, w, (gg_dtype)k->w->dtype));
 	}
@@ -438,7 +379,7 @@ static void update_all(train *t, const items *l, bool early, train_update *updat
 
 bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 {
-	train t = {.p = p, .g = g, .head = g->first};
+	train t = {.p = p, .b = {.d = p->d, .g = g}, .head = g->first};
 	items l = {0};
 	if (g->owner)
 		return true;
@@ -450,19 +391,19 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	double group = train_option(&t, "accumulate", 1);
 	t.lr = train_option(&t, "lr", lr);
 	if (group < 1 || group != floor(group))
-		t.bad = !gg_error(p->d, GG_USAGE,
-		                  "pass '%s': option 'accumulate' takes a whole number from 1 on",
-		                  p->pass->name);
+		t.b.bad = !gg_error(p->d, GG_USAGE,
+		                    "pass '%s': option 'accumulate' takes a whole number from 1 on",
+		                    p->pass->name);
 	train_scalars(&t);
 	t.step = new_param(&t, "step", GG_I64, &(gg_shape){.rank = 0}, 0);
 	t.next = train_op(&t, "Add", t.step, train_number(&t, "step.one", GG_I64, 1));
 	learning_rate(&t);
-	t.at = 0;
+	t.b.at = 0;
 	gg_value *scale = gg_find_value(g, "loss_scale");
 	scale = scale && scale->kind == GG_PARAM ? scale : 0;
 	if (scale && !scale->uses)
-		t.bad = !gg_error(p->d, GG_MALFORMED,
-		                  "no gradient is multiplied by 'loss_scale': autocast comes before grad");
+		t.b.bad = !gg_error(p->d, GG_MALFORMED,
+		                    "no gradient is multiplied by 'loss_scale': autocast comes before grad");
 	if (scale)
 		unscale(&t, &l, scale);
 	if (group > 1)
@@ -474,10 +415,10 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	if (norm > 0)
 		clip_norm(&t, &l, norm);
 	update_all(&t, &l, !t.apply && norm <= 0 && value <= 0, update);
-	t.at = 0;
-	t.name = 0;
+	t.b.at = 0;
+	t.b.name = 0;
 	train_becomes(&t, t.step, t.next);
 	hold_back(&t);
 	free(l.p);
-	return !t.bad;
+	return !t.b.bad;
 }

@@ -9,13 +9,12 @@
 #define GG_TRAIN_H
 
 #include "pass.h"
+#include "../../lib/build.h"
 
 typedef struct train {
 	gg_pass_run *p;
-	gg_graph *g;
-	bool bad;
-	gg_node *head, *at;    /* new nodes go before these: scalars of the step, all else; NULL: the end */
-	const char *name;      /* of new nodes */
+	gg_builder b;          /* of new nodes */
+	gg_node *head;         /* scalars of the step go before this one */
 	gg_value *step, *next; /* updates before this one and with it, i64 */
 	gg_value *rate;        /* the learning rate, f64; NULL: it is constant */
 	gg_value *apply;       /* bool: false in a step without an update; NULL: there is none */
@@ -24,6 +23,14 @@ typedef struct train {
 	size_t npending, cap_pending;
 	gg_value *memo[4]; /* of the pass: scalars that it makes once */
 } train;
+
+#define train_make(t, ...) gg_put(&(t)->b, __VA_ARGS__)
+#define train_done(t, v) gg_put_done(&(t)->b, v)
+#define train_op(t, ...) gg_put_op(&(t)->b, __VA_ARGS__)
+#define train_cast(t, ...) gg_put_cast(&(t)->b, __VA_ARGS__)
+#define train_select(t, ...) gg_put_where(&(t)->b, __VA_ARGS__)
+#define train_all(t, ...) gg_put_all(&(t)->b, __VA_ARGS__)
+#define train_number(t, ...) gg_put_number(&(t)->b, __VA_ARGS__)
 
 /* Makes the new value of a parameter from its old one and its gradient, both of the dtype to compute
  * in: f32, or f64 where the parameter is. `name` is the parameter's. */
@@ -34,18 +41,12 @@ gg_value *train_count(train *t);               /* this update's number, from 1: 
 gg_value *train_rate(train *t, gg_dtype type); /* as the value 'lr' */
 double train_option(train *t, const char *key, double or);
 bool train_flag(train *t, const char *key);
-/* A node whose attributes are still to be set, then its inference. name NULL: one is found. */
-gg_value *train_make(train *t, const char *op, int nin, gg_value *const *in, const char *name);
-gg_value *train_done(train *t, gg_value *v);
-gg_value *train_op(train *t, const char *op, gg_value *a, gg_value *b); /* b NULL: of one input */
-gg_value *train_cast(train *t, gg_value *v, gg_dtype to);
-gg_value *train_select(train *t, gg_value *test, gg_value *yes, gg_value *no);
-gg_value *train_all(train *t, const char *op, gg_value *v);                  /* a reduction to a scalar */
-gg_value *train_number(train *t, const char *name, gg_dtype type, double x); /* a constant scalar */
 /* a + s b, without the nodes that s 0 or 1 would make. */
 gg_value *train_add_scaled(train *t, gg_value *a, const char *name, double s, gg_value *b);
-/* From here on nodes are scalars of the step, before all others; gives what to put back into t->at. */
-gg_node *train_scalars(train *t);
+/* From here on nodes are scalars of the step, before all others; gives the place and the name to go back to.
+ */
+gg_builder train_scalars(train *t);
+void train_back(train *t, gg_builder to);
 
 /* A state of the shape of w, called NAME.what, and its value after the step. */
 gg_value *train_state(train *t, const char *name, const char *what, gg_value *w, double start);

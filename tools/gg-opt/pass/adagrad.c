@@ -7,15 +7,15 @@ static gg_value *rate(train *t, gg_dtype type)
 	gg_value **v = &t->memo[type == GG_F64];
 	if (decay == 0)
 		return train_rate(t, type);
-	if (*v || t->bad)
+	if (*v || t->b.bad)
 		return *v;
-	gg_node *at = train_scalars(t);
+	gg_builder was = train_scalars(t);
 	gg_value *by = train_op(t, "Mul", train_cast(t, t->step, GG_F64),
 	                        train_number(t, "adagrad.decay", GG_F64, decay));
 	by = train_op(t, "Add", by, train_number(t, "adagrad.one", GG_F64, 1));
 	gg_value *lr = t->rate ? t->rate : train_number(t, "adagrad.lr", GG_F64, t->lr);
 	*v = train_cast(t, train_op(t, "Div", lr, by), type);
-	t->at = at;
+	train_back(t, was);
 	return *v;
 }
 

@@ -18,9 +18,9 @@ static inline gg_value *adam_bias(train *t, const char *name, double beta)
 static inline gg_value *adam_scalar(train *t, int which, gg_dtype type)
 {
 	gg_value **v = &t->memo[which + (type == GG_F64 ? 2 : 0)];
-	if (*v || t->bad)
+	if (*v || t->b.bad)
 		return *v;
-	gg_node *at = train_scalars(t);
+	gg_builder was = train_scalars(t);
 	if (which == STEP_SIZE) {
 		gg_value *lr = t->rate ? t->rate : train_number(t, "adam.lr", GG_F64, t->lr);
 		*v = train_op(t, "Div", lr, adam_bias(t, "adam.beta1", train_option(t, "beta1", 0.9)));
@@ -28,7 +28,7 @@ static inline gg_value *adam_scalar(train *t, int which, gg_dtype type)
 		*v = train_op(t, "Sqrt", adam_bias(t, "adam.beta2", train_option(t, "beta2", 0.999)), 0);
 	}
 	*v = train_cast(t, *v, type);
-	t->at = at;
+	train_back(t, was);
 	return *v;
 }
 

@@ -6,10 +6,10 @@ static gg_value *kept(train *t, gg_value *w, double decay)
 	gg_dtype type = (gg_dtype)w->dtype;
 	if (!t->rate)
 		return train_op(t, "Mul", w, train_number(t, "decay", type, 1 - t->lr * decay));
-	gg_node *at = train_scalars(t);
+	gg_builder was = train_scalars(t);
 	gg_value *f = train_op(t, "Mul", t->rate, train_number(t, "weight_decay", GG_F64, decay));
 	f = train_cast(t, train_op(t, "Sub", train_number(t, "adam.one", GG_F64, 1), f), type);
-	t->at = at;
+	train_back(t, was);
 	return f ? train_op(t, "Mul", w, f) : 0;
 }
 

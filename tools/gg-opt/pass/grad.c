@@ -1,4 +1,5 @@
-#include "grad.h"
+#include "../train.h"
+#include "../../../lib/grad.h"
 #include <fnmatch.h>
 
 /* Marks what a gradient is wanted of: trained parameters, and what is made from them up to the loss. */
@@ -10,7 +11,7 @@ static void mark_wanted(gg_pass_run *p, gg_graph *g)
 	for (gg_value *v = g->consts; v; v = v->next_const)
 		v->mark = v->kind == GG_PARAM && gg_dtype_class((gg_dtype)v->dtype) == 'F' && v->uses &&
 		                  !(freeze && !fnmatch(freeze, v->name, 0))
-		              ? GRAD_WANTED
+		              ? GG_GRAD_WANTED
 		              : 0;
 	for (gg_node *n = g->first; n; n = n->next) {
 		bool any = false;
@@ -19,7 +20,7 @@ static void mark_wanted(gg_pass_run *p, gg_graph *g)
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i])
 				n->out[i]->mark = any && gg_dtype_class((gg_dtype)n->out[i]->dtype) == 'F'
-				                      ? GRAD_WANTED
+				                      ? GG_GRAD_WANTED
 				                      : 0;
 	}
 }
@@ -34,7 +35,8 @@ static const char *path_to_loss(gg_pass_run *p, const gg_node *n)
 		gg_buf_printf(&b, "%s%s '%s'", b.len ? " -> " : "", n->op->name, gg_node_name(n));
 		for (int i = 0; i < n->nout && !next; i++)
 			for (const gg_use *u = n->out[i] ? n->out[i]->uses : 0; u && !next; u = u->next)
-				if (u->node && u->node->nout && u->node->out[0] && grad_of(u->node->out[0]))
+				if (u->node && u->node->nout && u->node->out[0] &&
+				    gg_grad_of(u->node->out[0]))
 					next = u->node;
 		n = next;
 	}
@@ -76,45 +78,44 @@ static bool check_scale(gg_pass_run *p, gg_graph *g)
 /* d loss / d loss: 1, or the loss scale. */
 static gg_value *seed(train *t, gg_value *loss)
 {
-	gg_value *scale = gg_find_value(t->g, "loss_scale");
+	gg_value *scale = gg_find_value(t->b.g, "loss_scale");
 	if (scale && scale->kind == GG_PARAM)
 		return train_cast(t, train_op(t, "Identity", scale, 0), (gg_dtype)loss->dtype);
 	return train_number(t, "grad.one", (gg_dtype)loss->dtype, 1);
 }
 
-/* No output but the first has a gradient. */
-static bool only_first(const gg_node *n)
+/* All gradients that came to its outputs were taken by the rule. */
+static bool all_taken(train *t, const gg_node *n)
 {
 	for (int i = 1; i < n->nout; i++)
-		if (n->out[i] && grad_of(n->out[i]))
-			return false;
+		if (gg_grad_of(n->out[i]) && !(n->mark >> (i < 63 ? i : 63) & 1))
+			return gg_node_error(t->p->d, GG_UNSUPPORTED, n, "no gradient through its output %d",
+			                     i);
 	return true;
 }
 
 static bool walk_back(train *t, gg_value *loss)
 {
 	loss->mark = (uint64_t)(uintptr_t)seed(t, loss);
-	for (gg_node *n = loss->producer, *prev; n && !t->bad; n = prev) {
-		gg_value *dy = 0;
-		grad_rule *rule = grad_find_rule(n->op->name);
-		bool any = false;
-		for (int i = n->nout - 1; i >= 0; i--) /* output 0's where it has one */
-			dy = n->out[i] && grad_of(n->out[i]) ? grad_of(n->out[i]) : dy;
+	for (gg_node *n = loss->producer, *prev; n && !t->b.bad; n = prev) {
+		bool reached = false, any = false;
 		prev = n->prev;
+		for (int i = 0; i < n->nout; i++)
+			reached |= gg_grad_of(n->out[i]) != 0;
 		for (int i = 0; i < n->nin; i++)
-			any |= grad_wanted(n->in[i].value);
-		if (!dy || !any)
+			any |= gg_grad_wanted(n->in[i].value);
+		if (!reached || !any)
 			continue;
-		if (!rule)
+		if (!n->op->grad)
 			return gg_node_error(t->p->d, GG_UNSUPPORTED, n,
 			                     "no gradient for this op, on the way to the loss: %s",
 			                     path_to_loss(t->p, n));
-		if (!only_first(n) && strcmp(n->op->name, "Split"))
-			return gg_node_error(t->p->d, GG_UNSUPPORTED, n,
-			                     "no gradient through its output 1 or later");
-		rule(t, n, dy);
+		n->mark = 0;
+		n->op->grad(&t->b, n, gg_grad_out(n, 0));
+		if (!t->b.bad && !all_taken(t, n))
+			return false;
 	}
-	return !t->bad;
+	return !t->b.bad;
 }
 
 /* A fused op without a rule has the gradient of its plain ops. */
@@ -123,7 +124,7 @@ static void expand_fused(gg_graph *g, const gg_value *loss)
 	gg_diag silent = {.silent = true};
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		if (n->op->expand && !n->op->aliases && !grad_find_rule(n->op->name) && n != loss->producer)
+		if (n->op->expand && !n->op->aliases && !n->op->grad && n != loss->producer)
 			n->op->expand(&silent, n);
 	}
 }
@@ -133,12 +134,12 @@ static bool name_gradients(train *t)
 {
 	size_t found = 0;
 	bool outputs = train_flag(t, "outputs");
-	for (gg_value *v = t->g->consts; v && !t->bad; v = v->next_const) {
-		gg_value *dv = v->kind == GG_PARAM && !is_state(t->g, v) ? grad_of(v) : 0, *y;
+	for (gg_value *v = t->b.g->consts; v && !t->b.bad; v = v->next_const) {
+		gg_value *dv = v->kind == GG_PARAM && !is_state(t->b.g, v) ? gg_grad_of(v) : 0, *y;
 		const char *name = gg_printf(&t->p->scratch, "grad.%s", v->name);
 		if (!dv)
 			continue;
-		if (gg_find_value(t->g, name))
+		if (gg_find_value(t->b.g, name))
 			return gg_error(t->p->d, GG_MALFORMED,
 			                "the name '%s' is taken: the graph has such a value already", name);
 		found++;
@@ -148,7 +149,7 @@ static bool name_gradients(train *t)
 			return false;
 		gg_rename(y, name);
 		if (outputs)
-			gg_add_output(t->g, y);
+			gg_add_output(t->b.g, y);
 	}
 	return found || gg_error(t->p->d, GG_USAGE, "pass 'grad': the loss depends on no parameter");
 }
@@ -159,7 +160,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	const char *of = gg_pass_option(p, "of");
 	gg_value *loss = gg_find_value(g, of ? of : "loss");
-	train t = {.p = p, .g = g, .name = "gradient"};
+	train t = {.p = p, .b = {.d = p->d, .g = g, .name = "gradient"}};
 	if (g->owner)
 		return true;
 	if (!loss || !loss->producer)

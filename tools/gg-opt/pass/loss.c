@@ -14,13 +14,13 @@ typedef struct lossy {
 
 static gg_value *new_input(lossy *k, gg_dtype type, const gg_shape *s)
 {
-	if (gg_find_value(k->t.g, k->target)) {
+	if (gg_find_value(k->t.b.g, k->target)) {
 		gg_error(k->t.p->d, GG_MALFORMED,
 		         "the name '%s' is taken: the graph has such a value already", k->target);
-		k->t.bad = true;
+		k->t.b.bad = true;
 		return 0;
 	}
-	return gg_add_input(k->t.g, gg_intern(k->target), type, s);
+	return gg_add_input(k->t.b.g, gg_intern(k->target), type, s);
 }
 
 static gg_value *like_prediction(lossy *k) { return new_input(k, (gg_dtype)k->p->dtype, &k->p->shape); }
@@ -48,7 +48,7 @@ static gg_value *huber(lossy *k)
 {
 	gg_value *y = like_prediction(k), *a = y ? OP("Abs", OP("Sub", k->p, y), 0) : 0;
 	double delta = gg_pass_option(k->t.p, "delta") ? train_option(&k->t, "delta", 1) : 1;
-	if (!a || k->t.bad)
+	if (!a || k->t.b.bad)
 		return 0;
 	gg_dtype type = (gg_dtype)a->dtype;
 	gg_value *in[] = {a, train_number(&k->t, "huber.zero", type, 0),
@@ -73,7 +73,7 @@ static gg_value *classes(lossy *k, const char *op)
 	const char *ignore = gg_pass_option(k->t.p, "ignore_index");
 	int at = 0;
 	if (s.rank < 2 || axis < 0 || axis >= s.rank) {
-		k->t.bad = !gg_error(
+		k->t.b.bad = !gg_error(
 		    k->t.p->d, GG_USAGE,
 		    "pass 'loss': the prediction '%s' has rank %d, no classes along axis %lld", k->p->name,
 		    s.rank, (long long)k->axis);
@@ -106,7 +106,7 @@ static gg_value *smoothed(lossy *k, gg_value *loss, double s)
 	gg_value *x = gg_in(loss->producer, 0), *p = train_make(&k->t, "LogSoftmax", 1, &x, 0);
 	bool sum = !strcmp(k->reduction, "sum");
 	if (s > 1 || gg_pass_option(k->t.p, "ignore_index") || !gg_dim_known(x->shape.dim[1])) {
-		k->t.bad = !gg_error(
+		k->t.b.bad = !gg_error(
 		    k->t.p->d, GG_UNSUPPORTED,
 		    "pass 'loss': label_smoothing is at most 1, with a known number of classes and without "
 		    "ignore_index");
@@ -175,10 +175,10 @@ static bool train_norm(train *t, gg_node *n)
 	const char *name[3], *final = n->out[0]->name;
 	for (int i = 0; i < 5; i++)
 		in[i] = gg_in(n, i);
-	name[0] = gg_fresh_name(t->g, final);
+	name[0] = gg_fresh_name(t->b.g, final);
 	for (int i = 1; i < 3; i++)
-		name[i] = gg_fresh_name(t->g, in[i + 2]->name);
-	gg_node *k = gg_add_node(t->g, n, n->op, 5, in, 3, name);
+		name[i] = gg_fresh_name(t->b.g, in[i + 2]->name);
+	gg_node *k = gg_add_node(t->b.g, n, n->op, 5, in, 3, name);
 	gg_copy_attrs(k, n);
 	gg_set_attr_int(k, "training_mode", 1);
 	gg_merge_loc(k, n);
@@ -191,8 +191,8 @@ static bool train_norm(train *t, gg_node *n)
 	if (k->out[0]->name != final)
 		gg_rename(k->out[0], final);
 	for (int i = 1; i < 3; i++)
-		if (in[i + 2]->kind == GG_PARAM && !is_state(t->g, in[i + 2]))
-			gg_add_state(t->g, in[i + 2], k->out[i]);
+		if (in[i + 2]->kind == GG_PARAM && !is_state(t->b.g, in[i + 2]))
+			gg_add_state(t->b.g, in[i + 2], k->out[i]);
 	return true;
 }
 
@@ -201,9 +201,9 @@ static bool train_dropout(train *t, gg_node *n)
 {
 	gg_value *in[] = {gg_in(n, 0), gg_in(n, 1), train_number(t, "training", GG_BOOL, 1)};
 	const char *final = n->out[0]->name;
-	const char *name[] = {gg_fresh_name(t->g, final),
-	                      gg_fresh_name(t->g, gg_printf(&t->p->scratch, "%s.mask", final))};
-	gg_node *k = gg_add_node(t->g, n, n->op, 3, in, 2, name);
+	const char *name[] = {gg_fresh_name(t->b.g, final),
+	                      gg_fresh_name(t->b.g, gg_printf(&t->p->scratch, "%s.mask", final))};
+	gg_node *k = gg_add_node(t->b.g, n, n->op, 3, in, 2, name);
 	gg_copy_attrs(k, n);
 	gg_merge_loc(k, n);
 	if (!gg_infer_node(t->p->d, k))
@@ -220,12 +220,12 @@ static bool train_dropout(train *t, gg_node *n)
 /* Fused normalisations are plain ones again, which have a gradient. */
 static bool training_mode(train *t)
 {
-	for (gg_node *n = t->g->first, *next; n; n = next) {
+	for (gg_node *n = t->b.g->first, *next; n; n = next) {
 		next = n->next;
 		if (n->op->expand && gg_op_attr(n->op, "training_mode") && !n->op->expand(t->p->d, n))
 			return false;
 	}
-	for (gg_node *n = t->g->first, *next; n; n = next) {
+	for (gg_node *n = t->b.g->first, *next; n; n = next) {
 		next = n->next;
 		if (!strcmp(n->op->name, "BatchNormalization") && !train_norm(t, n))
 			return false;
@@ -269,7 +269,7 @@ static bool take_options(gg_pass_run *p, gg_graph *g, lossy *k)
  * Breaks the interface: adds an input and an output, and the state of running statistics. */
 static bool run(gg_pass_run *p, gg_graph *g)
 {
-	lossy k = {.t = {.p = p, .g = g}};
+	lossy k = {.t = {.p = p, .b = {.d = p->d, .g = g}}};
 	const char *kind = gg_pass_option(p, "kind");
 	size_t i = 0, n = sizeof kinds / sizeof *kinds;
 	if (g->owner)
@@ -287,7 +287,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	if (!training_mode(&k.t) || !take_options(p, g, &k))
 		return false;
 	gg_value *loss = kinds[i].make(&k);
-	if (k.t.bad || !loss)
+	if (k.t.b.bad || !loss)
 		return false;
 	gg_rename(loss, "loss");
 	gg_add_output(g, loss);

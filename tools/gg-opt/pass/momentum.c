@@ -13,14 +13,14 @@ static gg_value *damped(train *t, gg_value *buf, gg_value *g, gg_value *momentum
 static gg_value *apply(train *t, gg_value *buf, gg_value *w, gg_value *g, gg_value *momentum, bool nesterov)
 {
 	gg_value *in[] = {w, buf, train_rate(t, (gg_dtype)w->dtype), g, momentum};
-	const char *out[] = {gg_fresh_name(t->g, w->name), gg_fresh_name(t->g, buf->name)};
-	if (t->bad)
+	const char *out[] = {gg_fresh_name(t->b.g, w->name), gg_fresh_name(t->b.g, buf->name)};
+	if (t->b.bad)
 		return 0;
-	gg_node *n = gg_add_node(t->g, t->at, gg_op_find("ApplyMomentum"), 5, in, 2, out);
+	gg_node *n = gg_add_node(t->b.g, t->b.at, gg_op_find("ApplyMomentum"), 5, in, 2, out);
 	if (nesterov)
 		gg_set_attr_int(n, "use_nesterov", 1);
 	if (!gg_infer_node(t->p->d, n)) {
-		t->bad = true;
+		t->b.bad = true;
 		return 0;
 	}
 	train_becomes(t, buf, n->out[1]);
@@ -32,7 +32,7 @@ static gg_value *update(train *t, const char *name, gg_value *w, gg_value *g)
 	double dampening = train_option(t, "dampening", 0);
 	bool nesterov = train_flag(t, "nesterov");
 	if (nesterov && dampening != 0) {
-		t->bad = true;
+		t->b.bad = true;
 		gg_error(t->p->d, GG_USAGE, "pass 'momentum': nesterov goes with dampening 0 only");
 	}
 	g = train_add_scaled(t, g, "weight_decay", train_option(t, "weight_decay", 0), w);

@@ -1,0 +1,152 @@
+#include "grad.h"
+
+void gg_give(gg_builder *t, gg_value *v, gg_value *g)
+{
+	if (!gg_grad_wanted(v) || !g)
+		return;
+	v->mark = (uint64_t)(uintptr_t)(gg_grad_of(v) ? gg_put_op(t, "Add", gg_grad_of(v), g) : g);
+}
+
+void gg_give_like(gg_builder *t, gg_node *n, gg_value *v, gg_value *g)
+{
+	if (gg_grad_wanted(v))
+		gg_give(t, v, gg_grad_like(t, n, g, v));
+}
+
+void gg_grad_lacks(gg_builder *t, const gg_node *n, const char *why)
+{
+	if (!t->bad)
+		gg_node_error(t->d, GG_UNSUPPORTED, n, "no gradient: %s", why);
+	t->bad = true;
+}
+
+gg_value *gg_grad_like(gg_builder *t, const gg_node *n, gg_value *g, gg_value *like)
+{
+	int64_t axis[GG_MAX_RANK];
+	int count = 0, extra;
+	if (!g || gg_shape_eq(&g->shape, &like->shape))
+		return g;
+	if (g->shape.rank < 0 || like->shape.rank < 0) {
+		gg_grad_lacks(t, n, "the rank of an operand is not known");
+		return 0;
+	}
+	extra = g->shape.rank - like->shape.rank;
+	for (int i = 0; i < g->shape.rank; i++) {
+		gg_dim d = i < extra ? 1 : like->shape.dim[i - extra];
+		if (i < extra || (d == 1 && g->shape.dim[i] != 1))
+			axis[count++] = i;
+		else if (d != g->shape.dim[i])
+			gg_grad_lacks(t, n, "it is not known whether an operand is broadcast");
+	}
+	if (count)
+		g = gg_put_reduce(t, "ReduceSum", g, count, axis, true);
+	return g ? gg_put_reshape(t, g, like) : 0;
+}
+
+/* ---- rules of many ops -------------------------------------------------------------------------- */
+void gg_grad_zero(gg_builder *t, gg_node *n, gg_value *dy) {}
+
+void gg_grad_sum(gg_builder *t, gg_node *n, gg_value *dy)
+{
+	for (int i = 0; i < gg_nargs(n); i++)
+		gg_give_like(t, n, IN(i), dy);
+}
+
+void gg_grad_reshape(gg_builder *t, gg_node *n, gg_value *dy)
+{
+	gg_give(t, IN(0), gg_put_reshape(t, dy, IN(0)));
+}
+
+/* ---- pieces --------------------------------------------------------------------------------------- */
+gg_value *gg_grad_masked(gg_builder *t, gg_value *test, gg_value *dy, bool yes)
+{
+	gg_value *zero = NUM(dy, 0);
+	return test && zero ? gg_put_where(t, test, yes ? dy : zero, yes ? zero : dy) : 0;
+}
+
+bool gg_grad_axis(gg_builder *t, gg_node *n, const gg_value *v, int64_t *axis)
+{
+	int r = v->shape.rank;
+	*axis = gg_get_int(n, "axis");
+	*axis += *axis < 0 ? r : 0;
+	if (r < 0)
+		gg_grad_lacks(t, n, "the rank of its input is not known");
+	return !t->bad;
+}
+
+gg_value *gg_grad_kept(gg_builder *t, gg_node *n, gg_value *v)
+{
+	gg_value *axes = IN(1);
+	if (gg_get_int(n, "keepdims") || !v || v->shape.rank == 0)
+		return v;
+	if (!axes || !gg_is_const(axes)) {
+		gg_grad_lacks(t, n, "its axes are not constant");
+		return 0;
+	}
+	return OP("Unsqueeze", v, axes);
+}
+
+gg_value *gg_grad_spread(gg_builder *t, gg_node *n, gg_value *dy)
+{
+	dy = gg_grad_kept(t, n, dy);
+	return dy ? gg_put_expand(t, dy, IN(0)) : 0;
+}
+
+bool gg_grad_ints(gg_builder *t, gg_value *v, int64_t *out, int *count)
+{
+	gg_tensor x;
+	if (!v || !gg_is_const(v) || !gg_value_tensor(t->d, v, &x) || gg_count(&x) > GG_MAX_RANK * 2)
+		return false;
+	*count = (int)gg_count(&x);
+	for (int i = 0; i < *count; i++)
+		out[i] = gg_get_i64(&x, i);
+	return true;
+}
+
+gg_value *gg_grad_channel_sum(gg_builder *t, gg_value *v)
+{
+	int64_t axis[GG_MAX_RANK];
+	int count = 0;
+	for (int i = 0; v && i < v->shape.rank; i++)
+		if (i != 1)
+			axis[count++] = i;
+	return v ? gg_put_reduce(t, "ReduceSum", v, count, axis, false) : 0;
+}
+
+gg_value *gg_grad_channels(gg_builder *t, gg_value *v, const gg_value *x)
+{
+	int64_t dim[GG_MAX_RANK];
+	for (int i = 0; i < x->shape.rank; i++)
+		dim[i] = i == 1 ? -1 : 1;
+	return v ? OP("Reshape", v, gg_put_ints(t, x->shape.rank, dim)) : 0;
+}
+
+static void take_attrs(gg_node *to, const gg_node *n)
+{
+	for (int i = 0; i < n->nattr; i++)
+		if (gg_op_attr(to->op, n->attr[i].name))
+			gg_set_attr(to, &n->attr[i]);
+}
+
+gg_value *gg_grad_node(gg_builder *t, gg_node *n, const char *op, gg_value *a, gg_value *b, gg_value *like)
+{
+	gg_value *in[] = {a, b, like ? gg_put_shape(t, like) : 0};
+	gg_value *y = gg_put(t, op, like ? 3 : 2, in, 0);
+	if (y)
+		take_attrs(y->producer, n);
+	return gg_put_done(t, y);
+}
+
+gg_node *gg_grad_three(gg_builder *t, gg_node *n, const char *op, int nin, gg_value *const *in)
+{
+	static const char *const base[] = {"gradient", "gradient.scale", "gradient.bias"};
+	const char *name[3];
+	if (t->bad)
+		return 0;
+	for (int i = 0; i < 3; i++)
+		name[i] = i == 0 || gg_grad_wanted(IN(i)) ? gg_fresh_name(t->g, base[i]) : 0;
+	gg_node *k = gg_add_node(t->g, t->at, gg_op_find(op), nin, in, name[2] ? 3 : name[1] ? 2 : 1, name);
+	take_attrs(k, n);
+	t->bad = !gg_infer_node(t->d, k);
+	return t->bad ? 0 : k;
+}
