@@ -423,17 +423,21 @@ void cpu_chain_run(const cpu_chain *k, const gg_call *c, float *out)
 	}
 }
 
-/* An operand that is not read at the place being written lies over the output. */
+/* An operand that is not read at the place being written lies over the output; behind a head, which
+ * writes all of it first, any that lies there. */
 bool cpu_chain_overlaps(const cpu_chain *k, const gg_call *c)
 {
 	const char *out = c->out[0].data;
+	bool head = false;
+	for (int j = 0; j < k->nops; j++)
+		head = head || k->op[j].in == HEAD;
 	for (int j = 0; j < k->nops; j++) {
 		if (k->op[j].in == HEAD)
 			continue;
 		const char *p = c->in[k->op[j].in].data;
 		bool apart = p + k->op[j].span * (int64_t)sizeof(float) <= out ||
 		             out + k->total * (int64_t)sizeof(float) <= p;
-		if (!apart && !(p == out && k->op[j].contiguous))
+		if (!apart && (head || p != out || !k->op[j].contiguous))
 			return true;
 	}
 	return false;

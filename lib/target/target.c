@@ -248,16 +248,17 @@ int gg_target_cover(const gg_target *t, const gg_node *n)
 
 static gg_value *residual_of(const gg_node *n, int len)
 {
-	const gg_value *v = n->out[0];
-	if (len > 1 && !strcmp(n->next->op->name, "Add"))
-		return gg_in(n->next, gg_in(n->next, 0) == v);
-	return !strcmp(n->op->name, "FusedConv") ? gg_in(n, 3) : 0;
+	if (!strcmp(n->op->name, "FusedConv"))
+		return gg_in(n, 3);
+	return len > 1 && !strcmp(n->next->op->name, "Add") ? gg_in(n->next, gg_in(n->next, 0) == n->out[0])
+	                                                    : 0;
 }
 
 gg_value *gg_target_overwrites(const gg_target *t, const gg_node *n, int len)
 {
 	const gg_row *row = gg_target_chosen(t, n);
-	if (!row || strcmp(row->kernel, "cpu_conv"))
+	/* Into a plain result it adds afterwards, when the residual would be gone. */
+	if (!row || strcmp(row->kernel, "cpu_conv") || n->out[0]->layout != GG_NHWC)
 		return 0;
 	gg_value *r = residual_of(n, len);
 	int reads = 0;

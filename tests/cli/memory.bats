@@ -73,6 +73,29 @@ shared() {
 	)" = 1 ] # the copy of %x in the layout of the others, not %x
 }
 
+@test "in plain layouts, behind an activation and beside a second reader the residual is still there" {
+	cat head.gg - >g.gg <<-'END'
+		%a = Conv(%x, %w)
+		%p = Conv(%a, %w)
+		%b = Conv(%p, %w)
+		%s = Add(%b, %a)
+		%q = Conv(%s, %w)
+		%c = FusedConv(%q, %w3) {pads=[1,1,1,1], activation="Relu"}
+		%t = Add(%s, %c)
+		%r = Conv(%t, %w)
+		%e = FusedConv(%r, %w, _, %t) {activation="Relu"}
+		%u = Exp(%r)
+		%f = Add(%e, %u)
+		%y = Conv(%f, %w)
+		output %y
+	END
+	for layout in keep auto nchw nhwc; do
+		gg-select --target=cpu --layout=$layout g.gg | gg-build -o plan
+		gg-run -q --compare=ref --poison plan
+		gg-run -q --compare=ref plan
+	done
+}
+
 @test "views of views and results in place of results are one buffer" {
 	cat >g.gg <<-'END'
 		graph "g"
