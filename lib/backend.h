@@ -8,7 +8,7 @@
 
 #include "op.h"
 
-#define GG_BACKEND_ABI 2
+#define GG_BACKEND_ABI 3
 
 /* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
 typedef struct gg_call {
@@ -54,6 +54,8 @@ typedef struct gg_device {
 	void *(*recorded)(gg_diag *d); /* what was put into the queue since `record`; NULL: reported */
 	bool (*replay)(gg_diag *d, void *recorded);
 	void (*forget)(void *recorded);
+	bool (*mark)(gg_diag *d, size_t i); /* mark i at the end of what is in the queue now */
+	bool (*marked)(gg_diag *d, size_t n, double *seconds); /* since mark 0, after `sync` */
 } gg_device;
 
 typedef struct gg_backend {

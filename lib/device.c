@@ -34,6 +34,9 @@ typedef struct gg_twin {
 	segment *seg;
 	size_t nseg, cap_seg;
 	uint64_t runs;
+	size_t *timed; /* calls between marks 2i + 1 and 2i + 2 of this run */
+	size_t ntimed, cap_timed;
+	double started; /* when mark 0 was made */
 } gg_twin;
 
 /* ---- constants and parameters ---------------------------------------------------------------- */
@@ -309,6 +312,7 @@ void gg_twin_free(gg_frame *f)
 		dev->release(w->scratch);
 	if (w->arena)
 		dev->release(w->arena);
+	free(w->timed);
 	free(w->seg);
 	free(w->owned);
 	free(w->in);
@@ -350,18 +354,81 @@ static bool run_host(gg_frame *f, const segment *s)
 	return good;
 }
 
-static bool enqueue(gg_frame *f, const segment *s)
+/* ---- looking on ------------------------------------------------------------------------------ */
+
+static bool wants_values(const gg_exec *x) { return x->o.check_finite || (x->watch && x->watch->wrote); }
+
+/* What the call wrote, and what comes of it without a call, is brought to the host. */
+static bool look(gg_frame *f, size_t at)
 {
 	gg_exec *x = f->scope->x;
+	gg_twin *w = f->twin;
+	gg_todo *t = &f->todo[at];
+	const gg_node *n = t->node[t->nnode - 1]->next;
+	const gg_node *end = at + 1 < f->ntodo ? f->todo[at + 1].node[0] : NULL;
 	bool good = true;
 
-	for (size_t k = s->from; k < s->to && good; k++) {
-		gg_todo *t = &f->todo[k];
-		good = t->kernel->run(&t->call);
-		for (int i = 0; good && x->o.check_finite && i < t->nout; i++)
-			good = t->out_slot[i] == GG_ABSENT || down(f, t->out_slot[i]);
-		good = good && (!x->o.check_finite || gg_todo_finite(t));
-	}
+	for (int i = 0; good && i < t->nout; i++)
+		good = t->out_slot[i] == GG_ABSENT || down(f, t->out_slot[i]);
+	for (; good && n && n != end; n = n->next)
+		for (int i = 0; i < n->nout && good; i++) {
+			uint32_t s = gg_slot(x, n->out[i]);
+			good = s == GG_ABSENT || !(w->where[s] & DEVICE) || w->seg[w->maker[s]].host ||
+			       gg_storage(n->out[i])->kind == GG_INPUT || is_constant(f, s) || down(f, s);
+		}
+	return good && (!x->o.check_finite || gg_todo_finite(t)) && gg_watch_wrote(t);
+}
+
+static bool start_times(gg_frame *f)
+{
+	gg_exec *x = f->scope->x;
+
+	f->twin->ntimed = 0;
+	if (!gg_watch_times(x))
+		return true;
+	if (!x->device->sync(x->d) || !x->device->mark(x->d, 0))
+		return false;
+	f->twin->started = gg_clock();
+	return true;
+}
+
+static bool end_times(gg_frame *f)
+{
+	gg_exec *x = f->scope->x;
+	gg_twin *w = f->twin;
+	double *at;
+	bool good;
+
+	if (!gg_watch_times(x) || !w->ntimed)
+		return true;
+	at = gg_xmalloc((2 * w->ntimed + 1) * sizeof *at);
+	good = x->device->sync(x->d) && x->device->marked(x->d, 2 * w->ntimed + 1, at);
+	for (size_t i = 0; i < w->ntimed && good; i++)
+		gg_watch_took(&f->todo[w->timed[i]], f->scope->runs, true, w->started + at[2 * i + 1],
+		              at[2 * i + 2] - at[2 * i + 1]);
+	free(at);
+	return good;
+}
+
+static bool run_timed(gg_frame *f, size_t k)
+{
+	gg_exec *x = f->scope->x;
+	gg_twin *w = f->twin;
+	gg_todo *t = &f->todo[k];
+
+	if (!gg_watch_times(x))
+		return t->kernel->run(&t->call);
+	GG_PUSH(w->timed, w->ntimed, w->cap_timed, k);
+	return x->device->mark(x->d, 2 * w->ntimed - 1) && t->kernel->run(&t->call) &&
+	       x->device->mark(x->d, 2 * w->ntimed);
+}
+
+static bool enqueue(gg_frame *f, const segment *s)
+{
+	bool good = true;
+
+	for (size_t k = s->from; k < s->to && good; k++)
+		good = run_timed(f, k) && (!wants_values(f->scope->x) || look(f, k));
 	return good;
 }
 
@@ -371,7 +438,7 @@ static bool run_device(gg_frame *f, segment *s)
 	gg_exec *x = f->scope->x;
 	bool good;
 
-	if (f->twin->runs == 1 || x->o.check_finite)
+	if (f->twin->runs == 1 || x->o.check_finite || x->watch)
 		return enqueue(f, s);
 	if (!s->recorded) {
 		if (!x->device->record(x->d))
@@ -397,8 +464,10 @@ bool gg_twin_run(gg_frame *f, const gg_tensor *in, size_t nout)
 			good = x->device->upload(x->d, w->in[i], in[i].data, gg_nbytes(&in[i]));
 	if (x->o.poison)
 		good = good && x->device->fill(x->d, w->arena, 0xff, f->arena_size);
+	good = good && start_times(f);
 	for (size_t i = 0; i < w->nseg && good; i++)
 		good = w->seg[i].host ? run_host(f, &w->seg[i]) : run_device(f, &w->seg[i]);
+	good = good && end_times(f);
 	if (!good || x->more)
 		return good;
 	good = x->device->sync(x->d);

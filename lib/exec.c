@@ -178,7 +178,8 @@ static int cover_of(const gg_scope *s, const gg_node *n)
 {
 	const gg_exec *x = s->x;
 	bool ref = !n->kernel || !strcmp(n->kernel, "ref") || gg_scope_folded(s, n);
-	int cover = x->backend && !ref ? gg_target_cover(x->target, n) : 1;
+	bool apart = x->o.apart || x->o.check_finite; /* so that it is the first node that is named */
+	int cover = x->backend && !ref && !apart ? gg_target_cover(x->target, n) : 1;
 	const gg_node *k = n;
 
 	for (int i = 0; i < cover - 1; i++, k = k->next)
@@ -387,10 +388,16 @@ bool gg_todo_finite(const gg_todo *t)
 bool gg_run_todo(gg_todo *t)
 {
 	gg_exec *x = t->scope->x;
+	uint64_t run = t->scope->runs;
+	double start = gg_watch_times(x) ? gg_clock() : 0;
 
 	if (!(t->dynamic ? run_dynamic(t) : run_static(t)))
 		return false;
+	if (gg_watch_times(x))
+		gg_watch_took(t, run, false, start, gg_clock() - start);
 	gg_arena_reset(&t->scope->tmp);
+	if (!gg_watch_wrote(t))
+		return false;
 	if (x->o.check_finite && !gg_todo_finite(t))
 		return false;
 	for (size_t i = 0; i < t->ndead; i++) {
@@ -472,6 +479,8 @@ bool gg_scope_run(gg_scope *s, const gg_tensor *in, size_t nout, gg_tensor *out)
 		f->val[f->follow[i].slot].data = in[f->follow[i].input].data;
 	if (s->x->o.poison)
 		memset(f->arena, 0xff, f->arena_size);
+	if (!s->outer && !gg_watch_start(f))
+		return false;
 	if (f->twin) {
 		good = gg_twin_run(f, in, out ? nout : 0);
 	} else {
@@ -597,6 +606,8 @@ void gg_exec_free(gg_exec *x)
 	free(x->slot);
 	free(x->kept);
 	free(x->scratch);
+	gg_map_each(&x->plain, free);
+	gg_map_fini(&x->plain);
 	free(x);
 }
 
@@ -707,6 +718,8 @@ bool gg_exec_run_n(gg_exec *x, const gg_tensor *in, int64_t n, bool again)
 	return good;
 }
 
+void gg_exec_watch(gg_exec *x, const gg_watch *w) { x->watch = w; }
+
 void gg_exec_start_at(gg_exec *x, uint64_t n) { x->main->runs = n; }
 
 bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
@@ -758,5 +771,14 @@ bool gg_exec_value(gg_exec *x, gg_value *v, gg_tensor *out)
 	if (!x->main->nframe)
 		return gg_error(x->d, GG_MALFORMED, "'%s' has no value before the first run", v->name);
 	*out = x->main->frame[0]->val[gg_slot(x, v)];
-	return !x->main->frame[0]->twin || gg_twin_fetch(x->main->frame[0], gg_slot(x, v));
+	if (x->main->frame[0]->twin && !gg_twin_fetch(x->main->frame[0], gg_slot(x, v)))
+		return false;
+	if (v->layout != GG_PLAIN && out->shape.rank > 1) {
+		void *p = gg_xaligned(gg_nbytes(out));
+		gg_copy_plain(out, (gg_layout)v->layout, p);
+		free(gg_map_get(&x->plain, v->id));
+		gg_map_put(&x->plain, v->id, p);
+		out->data = p;
+	}
+	return true;
 }

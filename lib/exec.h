@@ -12,16 +12,42 @@
 #include "plan.h"
 
 typedef struct gg_exec gg_exec;
+
+/* One call, of a node or of several that one kernel covers, as somebody who looks on sees it. */
+typedef struct gg_ran {
+	const gg_node *const *node;
+	int nnode;    /* 0: what is there before the first call */
+	int depth;    /* 0: the main graph */
+	uint64_t run; /* from 1 on */
+	bool device;
+	/* wrote(): what it wrote, and values that need no call; as plain row-major tensors.
+	 * took(): out[] alone, dtypes and shapes of what it wrote. */
+	int nout;
+	gg_value *const *out_value;
+	const gg_tensor *out;
+} gg_ran;
+typedef struct gg_watch {
+	bool (*wrote)(const gg_ran *r,
+	              void *arg); /* calls of the main graph; may be NULL; false ends the run */
+	void (*took)(const gg_ran *r, double start, double seconds, void *arg); /* by gg_clock; may be NULL */
+	void *arg;
+} gg_watch;
+double gg_clock(void); /* seconds */
+/* The elements of a tensor in layout l, of rank 2 and more, in row-major order. */
+void gg_copy_plain(const gg_tensor *t, gg_layout l, void *to);
+
 typedef struct gg_exec_options {
 	int threads; /* 0: gg_threads() */
 	uint64_t seed;
 	bool poison; /* fill unwritten and freed buffers with NaN patterns */
 	bool check_finite;
 	bool no_reuse;
+	bool apart;                 /* no kernel covers several nodes: every value is there */
 	const struct gg_comm *comm; /* one of several ranks: comm.h */
 } gg_exec_options;
 gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o); /* NULL: reported */
 void gg_exec_free(gg_exec *x);
+void gg_exec_watch(gg_exec *x, const gg_watch *w); /* from the next run on; NULL: nobody looks */
 /* in[i] belongs to main->in[i]. A param may be overridden by gg_exec_set_param. Outputs point
  * into the executor and hold until the next run. */
 bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out);

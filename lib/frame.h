@@ -111,6 +111,8 @@ struct gg_exec {
 	void **old;   /* by output: a copy, where it is a parameter that changes */
 	void *stage;  /* of finals that are other parameters */
 	size_t stage_len;
+	const gg_watch *watch;
+	gg_map plain; /* value id -> its copy in plain layout, for gg_exec_value */
 	const gg_device *device;
 	gg_map uploaded; /* by host address: constants and parameters in the device's memory */
 	void *device_stage;
@@ -138,6 +140,12 @@ void *gg_run_alloc(gg_eval *e, int i, size_t bytes);
 
 bool gg_run_todo(gg_todo *t); /* one call, on the host */
 bool gg_todo_finite(const gg_todo *t);
+
+/* watch.c: nothing where nobody looks on. */
+bool gg_watch_start(gg_frame *f);
+bool gg_watch_wrote(gg_todo *t);
+bool gg_watch_times(const gg_exec *x);
+void gg_watch_took(const gg_todo *t, uint64_t run, bool device, double start, double seconds);
 
 /* device.c: frames whose kernels work in a device's memory. */
 bool gg_twin_make(gg_frame *f);

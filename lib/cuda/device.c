@@ -140,5 +140,45 @@ static bool replay(gg_diag *d, void *x)
 
 static void forget(void *x) { cu.cuGraphExecDestroy(x); }
 
-const gg_device cuda_device = {alloc, release, upload,   download, copy,  fill,
-                               sync,  record,  recorded, replay,   forget};
+/* ---- marks: for profiles ------------------------------------------------------------------------- */
+
+static CUevent *marks;
+static size_t nmarks, cap_marks;
+
+static bool mark(gg_diag *d, size_t i)
+{
+	while (i >= nmarks) {
+		CUevent e;
+		if (!cuda_ok(d, cu.cuEventCreate(&e, CU_EVENT_DEFAULT), "cannot make an event"))
+			return false;
+		GG_PUSH(marks, nmarks, cap_marks, e);
+	}
+	return cuda_ok(d, cu.cuEventRecord(marks[i], cuda_stream), "cannot record an event");
+}
+
+static bool marked(gg_diag *d, size_t n, double *seconds)
+{
+	for (size_t i = 0; i < n; i++) {
+		float ms = 0;
+		if (!cuda_ok(d, cu.cuEventElapsedTime(&ms, marks[0], marks[i]), "cannot read an event"))
+			return false;
+		seconds[i] = (double)ms * 1e-3;
+	}
+	return true;
+}
+
+const gg_device cuda_device = {
+    .alloc = alloc,
+    .release = release,
+    .upload = upload,
+    .download = download,
+    .copy = copy,
+    .fill = fill,
+    .sync = sync,
+    .record = record,
+    .recorded = recorded,
+    .replay = replay,
+    .forget = forget,
+    .mark = mark,
+    .marked = marked,
+};

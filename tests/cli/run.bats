@@ -235,7 +235,7 @@ refused() {
 }
 
 @test "--compare=ref, --list-io, --devices" {
-	[ "$(gg-run -q --bind N=3 --compare=ref m.gg)" = "output 'y': 9 values match, largest difference 0" ]
+	[ "$(gg-run -q --bind N=3 --compare=ref m.gg | tail -1)" = "output 'y': 9 values match, largest difference 0" ]
 	gg-run -q --compare=ref --steps 2 state.gg | grep -q "^state 'p': 2 values match"
 	[ "$(gg-run --list-io m.gg)" = "$(printf 'input\tx\tf32\t[N,2]\noutput\ty\tf32\t[N,3]')" ]
 	gg-run --list-io state.gg | grep -qx "$(printf 'state\tp\tf32\t\\[2\\]')"

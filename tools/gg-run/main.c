@@ -50,7 +50,9 @@ enum {
 	LIST_IO,
 	DEVICES,
 	WORLD,
-	TARGET
+	TARGET,
+	PROFILE,
+	DUMP
 };
 
 static const gg_option options[] = {
@@ -89,6 +91,8 @@ static const gg_option options[] = {
     {FILL, "fill", 0, "HOW", "inputs not given: normal (default), ones, zeros or range"},
     {SHAPE, "shape", 0, "NAME=N,N", "the shape of an input"},
     {THREADS, "threads", 0, "N", "threads (default: GG_NUM_THREADS, else all CPUs)"},
+    {PROFILE, "profile", 0, "FILE", "write a trace of what ran when, for chrome://tracing or Perfetto"},
+    {DUMP, "dump", 0, "DIR|GLOB=DIR", "write every value, or those whose names match, as DIR/NAME.npy"},
     {CHECK_FINITE, "check-finite", 0, NULL, "stop at the first node that gives inf or NaN (exit 1)"},
     {POISON, "poison", 0, NULL, "fill unwritten and freed memory with NaN patterns"},
     {SAVE, "save", 0, "FILE", "write the graph with its updated state"},
@@ -163,6 +167,12 @@ static const char *take_target(gg_tool *t)
 	return t->value;
 }
 
+/* Without a pattern: all values. */
+static pair take_dump(gg_tool *t, job *j)
+{
+	return strchr(t->value, '=') ? take_pair(t, j, "dump") : (pair){.name = "*", .file = t->value};
+}
+
 static bool take_files(gg_tool *t, job *j, int id)
 {
 	switch (id) {
@@ -183,6 +193,13 @@ static bool take_files(gg_tool *t, job *j, int id)
 		break;
 	case EXPECT:
 		add(&j->expect, take_pair(t, j, "expect"));
+		break;
+	case DUMP:
+		add(&j->dump, take_dump(t, j));
+		j->exec.apart = true;
+		break;
+	case PROFILE:
+		j->trace = t->value;
 		break;
 	case SHAPE:
 		add(&j->shape, take_pair(t, j, "shape"));
@@ -350,6 +367,7 @@ static bool run_timed(job *j, const gg_tensor *in, gg_buf *text)
 	int64_t steps = j->sink > 0 ? j->sink : 1;
 	bool good = keep_state(j, state);
 
+	look_at_times_only(j);
 	for (int64_t i = 0; i < j->warmup && good; i++)
 		good = put_back(j, state) && gg_exec_run_n(j->x, in, steps, j->sink && i);
 	start = now();
@@ -462,8 +480,10 @@ static bool results(job *j, const gg_tensor *out, const gg_tensor *ref_out, gg_b
 	}
 	if (j->test)
 		good &= test_outputs(j, out, say);
-	if (j->compare_ref)
+	if (j->compare_ref) {
+		good &= end_looking(j, say);
 		good &= compare_with_ref(j, out, ref_out, say);
+	}
 	for (size_t i = 0; i < j->m->main->nout && !quiet; i++)
 		summary(text, rank_name(j, j->m->main->out[i]->value->name), &out[i]);
 	return good;
@@ -476,11 +496,12 @@ bool run_job(job *j)
 	                 gg_xcalloc(g->nout + 1, sizeof *b.ref_out)};
 	gg_buf text = {0};
 	feed *f = open_feeds(j);
-	bool good = f && prepare(j) && run_steps(j, f, &b, &text);
+	bool good = f && prepare(j) && start_looking(j) && run_steps(j, f, &b, &text);
 
 	if (good && j->done > j->first) {
 		good = results(j, b.out, b.ref_out, &text);
 		good = good && (!j->timed || run_timed(j, b.in, &text));
+		good = (!j->profile || profile_write(j->profile, rank_path(j, j->trace))) && good;
 		if (j->say && text.len)
 			gg_buf_add(j->say, text.p, text.len);
 		good = (j->say || !text.len || gg_emit(j->t, &text)) && good;
@@ -488,6 +509,7 @@ bool run_job(job *j)
 	close_feeds(j, f);
 	gg_exec_free(j->x);
 	gg_exec_free(j->ref_exec);
+	profile_close(j->profile);
 	if (j->ref)
 		gg_model_free(j->ref);
 	gg_buf_fini(&text);

@@ -36,7 +36,7 @@ void print_values(gg_buf *b, const gg_tensor *t)
 	}
 }
 
-static void quote(gg_buf *b, const char *s)
+void put_quoted(gg_buf *b, const char *s)
 {
 	gg_buf_str(b, "\"");
 	for (; *s; s++)
@@ -54,7 +54,7 @@ static void put_json(gg_buf *b, const gg_tensor *t, int64_t i)
 	char class = gg_dtype_class(t->dtype);
 
 	if (class == 'S')
-		quote(b, ((const char *const *)t->data)[i]);
+		put_quoted(b, ((const char *const *)t->data)[i]);
 	else if ((class == 'F' && !isfinite(gg_get_f64(t, i))) || class == 'C')
 		gg_buf_str(b, "null");
 	else
@@ -66,7 +66,7 @@ void print_json(gg_buf *b, const char *name, const gg_tensor *t)
 	int64_t n = gg_count(t);
 
 	gg_buf_str(b, ",");
-	quote(b, name);
+	put_quoted(b, name);
 	gg_buf_str(b, t->shape.rank ? ":[" : ":");
 	for (int64_t i = 0; i < n; i++) {
 		gg_buf_str(b, i ? "," : "");

@@ -8,7 +8,9 @@
 typedef struct pair { /* NAME=FILE; for --print a name alone */
 	const char *name, *file;
 	gg_value *v;
-	gg_tensor t; /* of --expect and --input */
+	gg_tensor t;  /* of --expect and --input */
+	bool matched; /* --dump: by some value */
+	gg_buf list;  /* and the lines about this step's values */
 } pair;
 typedef struct pairs {
 	pair *p;
@@ -17,11 +19,19 @@ typedef struct pairs {
 
 typedef enum fill { FILL_NORMAL, FILL_ONES, FILL_ZEROS, FILL_RANGE } fill;
 
+typedef struct profile profile;
+typedef struct layers { /* --compare: values inside, in the order in which they were made */
+	size_t n;
+	bool differ;
+	double worst; /* part of its largest value */
+	const gg_value *at;
+} layers;
+
 typedef struct job {
 	gg_tool *t;
 	gg_arena a;
-	pairs input, output, data, eval_data, expect, print, shape;
-	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval, *summary;
+	pairs input, output, data, eval_data, expect, print, shape, dump;
+	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval, *summary, *trace;
 	int64_t steps, epochs, batch, repeat, warmup, sink, save_every, eval_every, hold_out, summary_every;
 	double duration;
 	bool timed, json, compare_ref, list_io, devices, progress;
@@ -40,6 +50,9 @@ typedef struct job {
 	gg_exec *x;
 	gg_model *ref; /* with --compare=ref */
 	gg_exec *ref_exec;
+	layers layers;
+	profile *profile;
+	gg_watch watch;
 } job;
 
 /* ---- main.c */
@@ -129,7 +142,27 @@ void fill_input(const job *j, const gg_value *v, gg_tensor *t);
 /* Says on stderr what differs; a line that it matches goes to *say, where given. */
 bool compare(job *j, const char *what, const gg_tensor *got, const gg_tensor *want, gg_buf *say);
 
+/* A value inside, of a node that ran: within rtol times the largest element. */
+bool compare_layer(job *j, const gg_value *v, const gg_tensor *got, const gg_tensor *want);
+
+/* ---- look.c: --profile, --dump and the layers of --compare */
+bool start_looking(job *j); /* once j->x and j->ref_exec are there */
+void look_at_times_only(job *j);
+bool end_looking(job *j, gg_buf *text);
+
+/* ---- dump.c */
+bool dump_start(job *j); /* a step */
+bool dump_value(job *j, const gg_value *v, const gg_tensor *t);
+bool dump_end(job *j);
+
+/* ---- profile.c */
+profile *profile_open(job *j);
+void profile_call(profile *p, const gg_ran *r, double start, double seconds);
+bool profile_write(profile *p, const char *path);
+void profile_close(profile *p);
+
 /* ---- report.c */
+void put_quoted(gg_buf *b, const char *s); /* as in JSON */
 void summary(gg_buf *b, const char *name, const gg_tensor *t);
 void print_values(gg_buf *b, const gg_tensor *t);
 void print_json(gg_buf *b, const char *name, const gg_tensor *t); /* ,"name":value */

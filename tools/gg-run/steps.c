@@ -315,8 +315,8 @@ static bool one_step(job *j, feed *f, run_buffers *b, int64_t step)
 	next_step(j, f, step);
 	for (size_t i = 0; i < j->m->main->nin; i++)
 		b->in[i] = f[i].t;
-	if (!gg_exec_run(j->x, b->in, b->out) ||
-	    (j->ref_exec && !gg_exec_run(j->ref_exec, b->in, b->ref_out)))
+	if ((j->ref_exec && !gg_exec_run(j->ref_exec, b->in, b->ref_out)) || !dump_start(j) ||
+	    !gg_exec_run(j->x, b->in, b->out) || !dump_end(j))
 		return false;
 	return check_loss(j, b->out);
 }

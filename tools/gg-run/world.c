@@ -56,7 +56,7 @@ static bool run_rank(gg_comm *c, void *arg)
 	ranks *all = arg;
 	job j = *all->j;
 	gg_tool t = *all->j->t;
-	pairs *const lists[] = {&j.input, &j.output, &j.data, &j.expect, &j.print, &j.shape};
+	pairs *const lists[] = {&j.input, &j.output, &j.data, &j.expect, &j.print, &j.shape, &j.dump};
 	bool good;
 
 	j.a = (gg_arena){0};
