@@ -46,7 +46,7 @@ static bool same_bytes(const gg_value *v)
 static bool agrees(const gg_node *n, int i)
 {
 	const gg_value *v = n->in[i].value, *out = n->out[0];
-	if (!out || n->op->flags & GG_POINTWISE)
+	if (!out || n->op->flags & GG_POINTWISE || gg_is_gk(n))
 		return out && gg_shape_eq(&v->shape, &out->shape) && !v->data;
 	return v->shape.rank == out->shape.rank;
 }
@@ -83,6 +83,8 @@ static bool may_choose(const gg_value *v) { return v && v->kind == GG_TEMP && !g
 static void choose_layouts(const gg_node *n, const gg_row *r, bool nhwc)
 {
 	nhwc = nhwc && has_layout(r, GG_NHWC) && !(r->layouts & GG_PLAIN_OUT) && makes_nhwc(n, r);
+	for (int i = 0; i < n->nout && gg_is_gk(n); i++)
+		nhwc &= may_choose(n->out[i]); /* they lie alike */
 	for (int i = 0; i < n->nout; i++) {
 		gg_value *v = n->out[i];
 		if (may_choose(v))
@@ -460,7 +462,8 @@ static gg_layout needed(const gg_target *t, const gg_node *n, int i)
 	gg_layout l = n->out[0] ? n->out[0]->layout : GG_PLAIN;
 	if (agrees(n, i))
 		return l;
-	return l && n->op->flags & GG_POINTWISE && has_layout(r, v->layout) ? v->layout : GG_PLAIN;
+	bool broadcasts = n->op->flags & GG_POINTWISE || gg_is_gk(n);
+	return l && broadcasts && has_layout(r, v->layout) ? v->layout : GG_PLAIN;
 }
 
 static gg_node *convert(gg_diag *d, gg_node *before, gg_value *v, gg_layout l)

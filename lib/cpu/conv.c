@@ -175,10 +175,7 @@ static bool prepare(gg_call *c)
 		k->residual = -1;
 		k->copied = false;
 	}
-	if (!cpu_chain_new(c, &h, j, &k->rest)) {
-		release(c);
-		return false;
-	}
+	k->rest = cpu_chain_new(c, &h, j);
 	if (!k->op)
 		return true;
 	k->constant = c->in_const[k->w];

@@ -1,5 +1,6 @@
-/* The cpu backend, in reading order: vec.h loops over floats, dnn.h oneDNN in our words, then one
- * file per kernel family: pointwise, conv, matmul, pool, norm, softmax, reduce, rnn, move.
+/* The cpu backend, in reading order: vec.h loops over floats, dnn.h oneDNN in our words, chain.h
+ * programs over tiles, then one file per kernel family: pointwise, graph_kernel, conv, matmul, pool, norm,
+ * softmax, reduce, rnn, move.
  *
  * A kernel's output may lie over one of its inputs, exactly (in place) or not (the memory plan did
  * not know of the run). cpu_out_begin and cpu_out_end make that somebody else's problem: where it
@@ -45,8 +46,8 @@ typedef struct cpu_head {
 #define CPU_HEAD ((cpu_head){.add = -1, .beta = 1})
 /* The head's wishes, then the covered nodes from `from` on. Values made by earlier nodes of the run
  * (there is at most one) are read from the output itself: the head wrote them there.
- * *out NULL when there is nothing to do. False: reported. */
-bool cpu_chain_new(gg_call *c, const cpu_head *h, int from, cpu_chain **out);
+ * NULL: there is nothing to do. */
+cpu_chain *cpu_chain_new(gg_call *c, const cpu_head *h, int from);
 void cpu_chain_run(const cpu_chain *k, const gg_call *c, float *out);
 bool cpu_chain_overlaps(const cpu_chain *k, const gg_call *c);
 void cpu_chain_free(cpu_chain *k);

@@ -216,10 +216,8 @@ static bool prepare(gg_call *c)
 		if (k->packed && !dnn_pack(k->op, cpu_in(c, k->b)))
 			return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
 	}
-	if (cpu_chain_new(c, &h, j, &k->rest))
-		return true;
-	release(c);
-	return false;
+	k->rest = cpu_chain_new(c, &h, j);
+	return true;
 }
 
 static bool run(gg_call *c)

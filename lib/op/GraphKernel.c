@@ -1,4 +1,5 @@
 #include "../graph_kernel.h"
+#include "../nest.h"
 #include "body.h"
 
 /* The body walked on tensors: values are numbered by their marks. */
@@ -13,16 +14,7 @@ typedef struct walk {
 
 static void number(walk *w, const gg_tensor *in)
 {
-	size_t n = 0;
-	for (size_t i = 0; i < w->b->nin; i++)
-		w->b->in[i]->mark = n++;
-	for (gg_value *v = w->b->consts; v; v = v->next_const)
-		v->mark = n++;
-	for (gg_node *k = w->b->first; k; k = k->next)
-		for (int i = 0; i < k->nout; i++)
-			if (k->out[i])
-				k->out[i]->mark = n++;
-	w->n = n;
+	size_t n = w->n = gg_body_number(w->b);
 	w->val = gg_alloc_n(w->a, n + 1, sizeof *w->val);
 	w->own = gg_alloc_n(w->a, n + 1, sizeof *w->own);
 	for (size_t i = 0; i < w->b->nin; i++)

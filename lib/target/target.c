@@ -1,5 +1,6 @@
 /* The targets and their kernel rows. */
 #include "../target.h"
+#include "../nest.h"
 #include <string.h>
 
 #define F32 GG_DT(GG_F32)
@@ -89,6 +90,72 @@ static bool ok_rnn(const gg_node *n, const char **why)
 	if (gg_in(n, 4))
 		return no(why, "input 4: sequence lengths");
 	return !gg_in(n, 7) || no(why, "input 7: peepholes");
+}
+
+/* ---- bodies: nests of loops whose nodes have loops or row functions --------------------------- */
+
+enum { MAX_BODY = 256, MAX_ROW = 16384 }; /* nodes; elements of a row, which a thread keeps in cache */
+
+static bool ok_body_node(const gg_node *n, const char **why)
+{
+	if (!(gg_in(n, 0) && gg_in(n, 0)->dtype == GG_F32) || !gg_out(n, 0) || n->out[0]->dtype != GG_F32)
+		return no(why, "a value that is not f32");
+	if (n->op->flags & GG_VIEW || !strcmp(n->op->name, "Expand"))
+		return true;
+	const gg_row *r = gg_target_row(gg_target_find("cpu"), n);
+	if (r && !strcmp(r->kernel, "cpu_reduce"))
+		return true;
+	if (!r || strcmp(r->kernel, "cpu_pointwise"))
+		return no(why, n->op->name);
+	return ok_all_f32(n, why);
+}
+
+static bool ok_nests(const gg_node *n, gg_arena *a, gg_nests *out, const char **why)
+{
+	const gg_graph *b = gg_body(n, 0);
+	if (b->nnodes > MAX_BODY)
+		return no(why, "size of the body");
+	if (!gg_nests_of(b, a, out, why))
+		return false;
+	for (const gg_node *k = b->first; k; k = k->next)
+		if (!ok_body_node(k, why))
+			return false;
+	for (int i = 0; i < n->nout; i++)
+		if (!n->out[i])
+			return no(why, "an output that is not wanted");
+	for (size_t i = 0; i < out->n; i++) {
+		const gg_shape *s = &out->nest[i].full->shape;
+		gg_dim row = gg_shape_count_dim(s, s->rank - out->nest[i].row, s->rank);
+		if (out->nest[i].row && gg_dim_known(row) && (row > MAX_ROW || !row))
+			return no(why, row ? "a long row of a reduction" : "a reduction of nothing");
+	}
+	return true;
+}
+
+static bool ok_body(const gg_node *n, const char **why)
+{
+	gg_arena a = {0};
+	gg_nests nests;
+	bool ok = ok_nests(n, &a, &nests, why);
+	gg_arena_fini(&a);
+	return ok;
+}
+
+/* No rows, no views, and all but small values of one shape: they may as well lie channels-last. */
+static bool ok_flat_body(const gg_node *n, const char **why)
+{
+	gg_arena a = {0};
+	gg_nests nests;
+	const gg_graph *b = gg_body(n, 0);
+	bool ok = ok_nests(n, &a, &nests, why);
+	for (const gg_node *k = b->first; k && ok; k = k->next)
+		if (k->op->flags & GG_VIEW || (nests.role[k->out[0]->mark] != GG_SMALL_VALUE &&
+		                               !gg_shape_eq(&k->out[0]->shape, &n->out[0]->shape)))
+			ok = no(why, "values of several shapes");
+	for (int i = 1; i < n->nout && ok; i++)
+		ok = n->out[i]->layout == n->out[0]->layout || no(why, "outputs of several layouts");
+	gg_arena_fini(&a);
+	return ok;
 }
 
 #define ROW(kernel, op, types, slot, layouts, need, ok) {#kernel, #op, types, slot, layouts, need, ok},
