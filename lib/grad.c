@@ -57,6 +57,36 @@ void gg_grad_reshape(gg_builder *t, gg_node *n, gg_value *dy)
 	gg_give(t, IN(0), gg_put_reshape(t, dy, IN(0)));
 }
 
+void gg_grad_swish(gg_builder *t, gg_node *n, gg_value *dy)
+{
+	gg_value *x = IN(0), *one = NUM(x, 1), *ax = OP("Mul", x, NUM(x, gg_get_float(n, "alpha")));
+	gg_value *s = OP("Sigmoid", ax, 0);
+	gg_value *slope = OP("Mul", s, OP("Add", one, OP("Mul", ax, OP("Sub", one, s))));
+	gg_give(t, x, OP("Mul", dy, slope));
+}
+
+void gg_grad_equal(gg_builder *t, gg_node *n, gg_value *dy)
+{
+	int count = gg_nargs(n);
+	gg_value **here = gg_alloc_n(&t->g->m->arena, (size_t)count, sizeof *here), *many = 0;
+	for (int i = 0; i < count; i++) {
+		here[i] = gg_put_cast(t, OP("Equal", IN(i), OUT), (gg_dtype)OUT->dtype);
+		many = many ? OP("Add", many, here[i]) : here[i];
+	}
+	gg_value *each = OP("Div", dy, many);
+	for (int i = 0; i < count; i++)
+		if (gg_grad_wanted(IN(i)))
+			gg_give_like(t, n, IN(i), OP("Mul", each, here[i]));
+}
+
+void gg_grad_reduced_equal(gg_builder *t, gg_node *n, gg_value *dy)
+{
+	gg_value *x = IN(0);
+	gg_value *here = gg_put_cast(t, OP("Equal", x, gg_grad_kept(t, n, OUT)), (gg_dtype)x->dtype);
+	gg_value *many = gg_grad_node(t, n, "ReduceSum", here, IN(1), 0);
+	gg_give(t, x, OP("Mul", here, gg_grad_spread(t, n, OP("Div", dy, many))));
+}
+
 /* ---- pieces --------------------------------------------------------------------------------------- */
 gg_value *gg_grad_masked(gg_builder *t, gg_value *test, gg_value *dy, bool yes)
 {
@@ -77,7 +107,7 @@ bool gg_grad_axis(gg_builder *t, gg_node *n, const gg_value *v, int64_t *axis)
 gg_value *gg_grad_kept(gg_builder *t, gg_node *n, gg_value *v)
 {
 	gg_value *axes = IN(1);
-	if (gg_get_int(n, "keepdims") || !v || v->shape.rank == 0)
+	if (!v || gg_get_int(n, "keepdims") || v->shape.rank == 0 || v->shape.rank == IN(0)->shape.rank)
 		return v;
 	if (!axes || !gg_is_const(axes)) {
 		gg_grad_lacks(t, n, "its axes are not constant");
@@ -101,6 +131,53 @@ bool gg_grad_ints(gg_builder *t, gg_value *v, int64_t *out, int *count)
 	for (int i = 0; i < *count; i++)
 		out[i] = gg_get_i64(&x, i);
 	return true;
+}
+
+/* With the axis in front. */
+gg_value *gg_grad_rows(gg_builder *t, gg_value *x, gg_value *index, int64_t axis, gg_value *dy)
+{
+	static const int64_t last[] = {-1};
+	int64_t front[GG_MAX_RANK], back[GG_MAX_RANK], move[GG_MAX_RANK];
+	int r = x->shape.rank, q = index ? index->shape.rank : -1;
+	if (t->bad)
+		return 0;
+	if (r < 0 || q < 0 || r + q - 1 > GG_MAX_RANK) {
+		gg_error(t->d, GG_UNSUPPORTED, "no gradient of '%s': the rank of its indices is not known",
+		         x->name);
+		t->bad = true;
+		return 0;
+	}
+	for (int i = 0, at = 1; i < r; i++) {
+		front[i == axis ? 0 : at++] = i;
+		back[i] = i < axis ? i + 1 : i == axis ? 0 : i;
+	}
+	for (int i = 0; i < r + q - 1; i++)
+		move[i] = i < q ? axis + i : i < q + axis ? i - q : i;
+	gg_value *like = gg_put_permute(t, x, r, front), *zero = like ? gg_put_expand(t, NUM(x, 0), like) : 0;
+	gg_value *at = OP("Unsqueeze", gg_put_cast(t, index, GG_I64), gg_put_ints(t, 1, last));
+	gg_value *in[] = {zero, at, gg_put_permute(t, dy, r + q - 1, move)};
+	gg_value *y = gg_put(t, "ScatterND", 3, in, 0);
+	if (y)
+		gg_set_attr_string(y->producer, "reduction", "add");
+	return gg_put_permute(t, gg_put_done(t, y), r, back);
+}
+
+gg_value *gg_grad_normal(gg_builder *t, gg_value *x, double eps, double more, int n, const int64_t *over,
+                         gg_value **inverse)
+{
+	gg_value *d = OP("Sub", x, gg_put_reduce(t, "ReduceMean", x, n, over, true));
+	gg_value *var = gg_put_reduce(t, "ReduceMean", OP("Mul", d, d), n, over, true);
+	gg_value *root = OP("Sqrt", eps != 0 ? OP("Add", var, NUM(x, eps)) : var, 0);
+	*inverse = OP("Reciprocal", more != 0 ? OP("Add", root, NUM(x, more)) : root, 0);
+	return OP("Mul", d, *inverse);
+}
+
+gg_value *gg_grad_normalised(gg_builder *t, gg_value *g, gg_value *hat, gg_value *inverse, int n,
+                             const int64_t *over)
+{
+	gg_value *mean = gg_put_reduce(t, "ReduceMean", g, n, over, true);
+	gg_value *along = gg_put_reduce(t, "ReduceMean", OP("Mul", g, hat), n, over, true);
+	return OP("Mul", OP("Sub", OP("Sub", g, mean), OP("Mul", hat, along)), inverse);
 }
 
 gg_value *gg_grad_channel_sum(gg_builder *t, gg_value *v)
@@ -131,7 +208,7 @@ static void take_attrs(gg_node *to, const gg_node *n)
 gg_value *gg_grad_node(gg_builder *t, gg_node *n, const char *op, gg_value *a, gg_value *b, gg_value *like)
 {
 	gg_value *in[] = {a, b, like ? gg_put_shape(t, like) : 0};
-	gg_value *y = gg_put(t, op, like ? 3 : 2, in, 0);
+	gg_value *y = gg_put(t, op, like ? 3 : b ? 2 : 1, in, 0);
 	if (y)
 		take_attrs(y->producer, n);
 	return gg_put_done(t, y);

@@ -47,6 +47,10 @@ void gg_grad_lacks(gg_builder *t, const gg_node *n, const char *why);
 void gg_grad_zero(gg_builder *t, gg_node *n, gg_value *dy);    /* constant nearly everywhere, or chance */
 void gg_grad_sum(gg_builder *t, gg_node *n, gg_value *dy);     /* of all inputs, broadcast */
 void gg_grad_reshape(gg_builder *t, gg_node *n, gg_value *dy); /* the same elements in another shape */
+void gg_grad_swish(gg_builder *t, gg_node *n, gg_value *dy);   /* x sigmoid(alpha x) */
+/* To the inputs, or the elements, that equal the output; equals share it. */
+void gg_grad_equal(gg_builder *t, gg_node *n, gg_value *dy);
+void gg_grad_reduced_equal(gg_builder *t, gg_node *n, gg_value *dy);
 
 /* Pieces of rules. */
 gg_value *gg_grad_masked(gg_builder *t, gg_value *test, gg_value *dy, bool yes); /* dy where test is yes */
@@ -58,7 +62,16 @@ gg_value *gg_grad_kept(gg_builder *t, gg_node *n, gg_value *v); /* with reduced 
 bool gg_grad_ints(gg_builder *t, gg_value *v, int64_t *out, int *count);
 gg_value *gg_grad_channel_sum(gg_builder *t, gg_value *v);                 /* over all axes but 1 */
 gg_value *gg_grad_channels(gg_builder *t, gg_value *v, const gg_value *x); /* v as [1,C,1,...] of x */
-/* `op` of two tensors, or of two and the shape of `like`, with n's attributes as far as it has them. */
+/* dy's rows added where they came from: y = Gather(x, index) along axis. */
+gg_value *gg_grad_rows(gg_builder *t, gg_value *x, gg_value *index, int64_t axis, gg_value *dy);
+/* x less its mean over axes, times inverse = 1 / (sqrt(variance + eps) + more); then the gradient of x
+ * from that of it. */
+gg_value *gg_grad_normal(gg_builder *t, gg_value *x, double eps, double more, int n, const int64_t *over,
+                         gg_value **inverse);
+gg_value *gg_grad_normalised(gg_builder *t, gg_value *g, gg_value *hat, gg_value *inverse, int n,
+                             const int64_t *over);
+/* `op` of one tensor, of two, or of two and the shape of `like`, with n's attributes as far as it has them.
+ */
 gg_value *gg_grad_node(gg_builder *t, gg_node *n, const char *op, gg_value *a, gg_value *b, gg_value *like);
 /* `op` with an output for input 0, and for inputs 1 and 2 where their gradient is wanted. */
 gg_node *gg_grad_three(gg_builder *t, gg_node *n, const char *op, int nin, gg_value *const *in);

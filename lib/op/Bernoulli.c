@@ -1,4 +1,5 @@
 #include "random.h"
+#include "grad.h"
 
 #define TYPES (GG_NUMBERS | GG_DT(GG_BOOL))
 static bool infer(gg_infer *f) { return random_infer_like(f, TYPES); }
@@ -25,4 +26,5 @@ const gg_op gg_op_Bernoulli = {.name = "Bernoulli",
                                .in = {{GG_FLOATS}},
                                .out = {{TYPES}},
                                .infer = infer,
-                               .eval = eval};
+                               .eval = eval,
+                               .grad = gg_grad_zero};

@@ -56,13 +56,17 @@ static bool infer(gg_infer *f)
 	return gg_infer_same(f);
 }
 
-/* 1 between the limits and on them. */
+/* 1 between the limits and on them; what they cut off is theirs. */
 GG_GRAD(grad)
 {
-	if (gg_grad_wanted(IN(1)) || gg_grad_wanted(IN(2)))
-		gg_grad_lacks(t, n, "of its limits");
-	else
-		gg_give(t, IN(0), gg_grad_masked(t, OP("Equal", OUT, IN(0)), dy, true));
+	gg_value *x = IN(0);
+	if (gg_grad_wanted(x))
+		gg_give(t, x, gg_grad_masked(t, OP("Equal", OUT, x), dy, true));
+	for (int i = 1; i < 3; i++) {
+		gg_value *cut = gg_grad_wanted(IN(i)) ? OP(i == 1 ? "Less" : "Greater", x, IN(i)) : 0;
+		if (cut)
+			gg_give_like(t, n, IN(i), gg_grad_masked(t, cut, dy, true));
+	}
 }
 
 const gg_op gg_op_Clip = {.name = "Clip",

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 static bool infer(gg_infer *f)
@@ -49,6 +50,20 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* Back to where the condition is true. */
+GG_GRAD(grad)
+{
+	static const int64_t whole[] = {-1}, first[] = {0};
+	bool flat = !gg_find_attr(n, "axis");
+	int64_t axis = 0;
+	gg_value *x = flat ? OP("Reshape", IN(0), gg_put_ints(t, 1, whole)) : IN(0);
+	gg_value *where = OP("Squeeze", OP("NonZero", IN(1), 0), gg_put_ints(t, 1, first));
+	if (!x || !where || (!flat && !gg_grad_axis(t, n, x, &axis)))
+		return;
+	gg_value *g = gg_grad_rows(t, x, where, axis, dy);
+	gg_give(t, IN(0), g ? gg_put_reshape(t, g, IN(0)) : 0);
+}
+
 const gg_op gg_op_Compress = {.name = "Compress",
                               .doc = "the slices along axis, or the elements, where condition is true",
                               .min_in = 2,
@@ -60,4 +75,5 @@ const gg_op gg_op_Compress = {.name = "Compress",
                               .in = {{GG_ANY, 'T'}, {GG_DT(GG_BOOL)}},
                               .out = {{GG_ANY, 'T'}},
                               .infer = infer,
-                              .eval = eval};
+                              .eval = eval,
+                              .grad = grad};

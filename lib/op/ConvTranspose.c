@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 #include <stdlib.h>
 
 static bool infer(gg_infer *f)
@@ -34,6 +35,21 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* The transpose of a convolution with the same taps. */
+GG_GRAD(grad)
+{
+	if (gg_find_attr(n, "output_shape") || strcmp(gg_get_string(n, "auto_pad"), "NOTSET")) {
+		gg_grad_lacks(t, n, "with output_shape or auto_pad");
+		return;
+	}
+	if (gg_grad_wanted(IN(0)))
+		gg_give(t, IN(0), gg_grad_node(t, n, "Conv", dy, IN(1), 0));
+	if (gg_grad_wanted(IN(1)))
+		gg_give(t, IN(1), gg_grad_node(t, n, "ConvWeightGrad", IN(0), dy, IN(1)));
+	if (gg_grad_wanted(IN(2)))
+		gg_give(t, IN(2), gg_grad_channel_sum(t, dy));
+}
+
 const gg_op gg_op_ConvTranspose = {
     .name = "ConvTranspose",
     .doc = "the transpose of a convolution: each input element spreads over a window of the output",
@@ -48,4 +64,5 @@ const gg_op gg_op_ConvTranspose = {
     .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
     .out = {{GG_FLOATS, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

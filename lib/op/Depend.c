@@ -1,4 +1,7 @@
 #include "token.h"
+#include "grad.h"
+
+GG_GRAD(grad) { gg_give(t, IN(0), dy); }
 
 const gg_op gg_op_Depend = {.name = "Depend",
                             .domain = "gg",
@@ -11,4 +14,5 @@ const gg_op gg_op_Depend = {.name = "Depend",
                             .in = {{GG_ANY, 'T'}, {GG_ANY}},
                             .out = {{GG_ANY, 'T'}},
                             .infer = infer_first,
-                            .eval = gg_eval_copy};
+                            .eval = gg_eval_copy,
+                            .grad = grad};

@@ -2,6 +2,7 @@
  * that the output lacks, of products of one element of each operand. A label's stride in an operand
  * is the sum of the strides of its dims there, so that a repeated label walks a diagonal. */
 #include "opkit.h"
+#include "grad.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -276,6 +277,98 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/* A letter for each label; those of the ellipsis take letters that are not used. */
+static bool name_labels(const einsum *s, char *name)
+{
+	int spare = 0;
+	for (int k = 0; k < LABELS; k++) {
+		while (k >= LETTERS && spare < LETTERS && s->count[spare])
+			spare++;
+		if (k < LETTERS)
+			name[k] = letters[k];
+		else if (s->count[k])
+			name[k] = spare < LETTERS ? letters[spare++] : 0;
+		if (s->count[k] && !name[k])
+			return false;
+	}
+	return true;
+}
+
+static bool has(const signed char *label, int n, int k)
+{
+	for (int i = 0; i < n; i++)
+		if (label[i] == k)
+			return true;
+	return false;
+}
+
+/* Of operand i: the product of dy and the other operands, summed over what it lacks. What it alone has
+ * was summed, and is repeated. */
+static void operand(gg_builder *t, gg_node *n, const einsum *s, const char *name, int i, gg_value *dy)
+{
+	gg_value *x = IN(i), **in = gg_alloc_n(&t->g->m->arena, (size_t)s->nin, sizeof *in), *y;
+	int64_t lost[GG_MAX_RANK];
+	int count = 0, nin = 0;
+	bool shared[LABELS] = {false};
+	gg_buf b = {0};
+	in[nin++] = dy;
+	for (int k = 0; k < s->nout; k++) {
+		gg_buf_printf(&b, "%c", name[s->out[k]]);
+		shared[s->out[k]] = true;
+	}
+	for (int j = 0; j < s->nin; j++) {
+		if (j == i)
+			continue;
+		in[nin++] = IN(j);
+		gg_buf_printf(&b, ",");
+		for (int k = 0; k < s->in[j]->rank; k++) {
+			gg_buf_printf(&b, "%c", name[(int)s->label[j][k]]);
+			shared[(int)s->label[j][k]] = true;
+		}
+	}
+	gg_buf_printf(&b, "->");
+	for (int k = 0; k < x->shape.rank; k++) {
+		int label = s->label[i][k];
+		if (has(s->label[i], k, label))
+			gg_grad_lacks(t, n, "a label occurs twice in an operand");
+		if (shared[label])
+			gg_buf_printf(&b, "%c", name[label]);
+		else
+			lost[count++] = k;
+	}
+	y = gg_put(t, "Einsum", nin, in, 0);
+	if (y)
+		gg_set_attr_string(y->producer, "equation", b.p);
+	gg_buf_fini(&b);
+	y = gg_put_done(t, y);
+	if (count)
+		y = gg_put_expand(t, OP("Unsqueeze", y, gg_put_ints(t, count, lost)), x);
+	gg_give_like(t, n, x, y);
+}
+
+GG_GRAD(grad)
+{
+	gg_arena *a = &t->g->m->arena;
+	char name[LABELS] = {0};
+	einsum s = {t->d, n, gg_nargs(n), gg_alloc_n(a, (size_t)gg_nargs(n) + 1, sizeof(gg_shape *))};
+	for (int i = 0; i < s.nin; i++) {
+		s.in[i] = &IN(i)->shape;
+		if (s.in[i]->rank < 0) {
+			gg_grad_lacks(t, n, "the rank of an operand is not known");
+			return;
+		}
+	}
+	if (!read_equation(&s, a))
+		t->bad = true;
+	else if (!name_labels(&s, name))
+		gg_grad_lacks(t, n, "its labels are too many");
+	for (int i = 0; i < s.nin && !t->bad; i++)
+		if (gg_grad_wanted(IN(i)))
+			operand(t, n, &s, name, i, dy);
+}
+
 const gg_op gg_op_Einsum = {.name = "Einsum",
                             .doc = "sums of products by Einstein's notation",
                             .min_in = 1,
@@ -286,4 +379,5 @@ const gg_op gg_op_Einsum = {.name = "Einsum",
                             .in = {{GG_NUMBERS, 'T'}},
                             .out = {{GG_NUMBERS, 'T'}},
                             .infer = infer,
-                            .eval = eval};
+                            .eval = eval,
+                            .grad = grad};

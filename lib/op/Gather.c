@@ -46,33 +46,11 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-/* Rows are added where they came from, with the axis in front. */
 GG_GRAD(grad)
 {
-	static const int64_t last[] = {-1};
-	int64_t axis, front[GG_MAX_RANK], back[GG_MAX_RANK], move[GG_MAX_RANK];
-	gg_value *x = IN(0), *index = gg_put_cast(t, IN(1), GG_I64);
-	int r = x->shape.rank, q = IN(1)->shape.rank;
-	if (!gg_grad_axis(t, n, x, &axis))
-		return;
-	if (q < 0 || r + q - 1 > GG_MAX_RANK) {
-		gg_grad_lacks(t, n, "the rank of its indices is not known");
-		return;
-	}
-	for (int i = 0, at = 1; i < r; i++) {
-		front[i == axis ? 0 : at++] = i;
-		back[i] = i < axis ? i + 1 : i == axis ? 0 : i;
-	}
-	for (int i = 0; i < r + q - 1; i++)
-		move[i] = i < q ? axis + i : i < q + axis ? i - q : i;
-	gg_value *like = gg_put_permute(t, x, r, front);
-	gg_value *zero = like ? gg_put_expand(t, NUM(x, 0), like) : 0;
-	gg_value *in[] = {zero, OP("Unsqueeze", index, gg_put_ints(t, 1, last)),
-	                  gg_put_permute(t, dy, r + q - 1, move)};
-	gg_value *y = gg_put(t, "ScatterND", 3, in, 0);
-	if (y)
-		gg_set_attr_string(y->producer, "reduction", "add");
-	gg_give(t, x, gg_put_permute(t, gg_put_done(t, y), r, back));
+	int64_t axis;
+	if (gg_grad_axis(t, n, IN(0), &axis))
+		gg_give(t, IN(0), gg_grad_rows(t, IN(0), IN(1), axis, dy));
 }
 
 const gg_op gg_op_Gather = {.name = "Gather",

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 static bool infer(gg_infer *f)
@@ -44,6 +45,17 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	gg_value *in[] = {gg_put_expand(t, NUM(dy, 0), IN(0)), IN(1), dy};
+	gg_value *y = gg_put(t, "ScatterElements", 3, in, 0);
+	if (y) {
+		gg_set_attr_int(y->producer, "axis", gg_get_int(n, "axis"));
+		gg_set_attr_string(y->producer, "reduction", "add");
+	}
+	gg_give(t, IN(0), gg_put_done(t, y));
+}
+
 const gg_op gg_op_GatherElements = {
     .name = "GatherElements",
     .doc = "y[i,j,...] = x[index[i,j,...],j,...]: the index replaces the position along axis",
@@ -55,4 +67,5 @@ const gg_op gg_op_GatherElements = {
     .in = {{GG_ANY, 'T'}, {GG_INDICES}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

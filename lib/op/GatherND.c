@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 static bool infer(gg_infer *f)
@@ -63,6 +64,17 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	gg_value *in[] = {gg_put_expand(t, NUM(dy, 0), IN(0)), IN(1), dy};
+	gg_value *y = gg_put(t, "ScatterND", 3, in, 0);
+	if (y)
+		gg_set_attr_string(y->producer, "reduction", "add");
+	if (gg_get_int(n, "batch_dims"))
+		gg_grad_lacks(t, n, "with batch_dims");
+	gg_give(t, IN(0), gg_put_done(t, y));
+}
+
 const gg_op gg_op_GatherND = {.name = "GatherND",
                               .doc = "the slices of x at the index tuples in the last axis of indices",
                               .min_in = 2,
@@ -73,4 +85,5 @@ const gg_op gg_op_GatherND = {.name = "GatherND",
                               .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
                               .out = {{GG_ANY, 'T'}},
                               .infer = infer,
-                              .eval = eval};
+                              .eval = eval,
+                              .grad = grad};

@@ -1,4 +1,5 @@
 #include "groupnorm.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -19,6 +20,24 @@ static bool infer(gg_infer *f)
 
 static bool eval(gg_eval *e) { return normalize_groups(e, gg_get_int(e->n, "num_groups")); }
 
+/* With the elements of a group as the last axis of three. */
+GG_GRAD(grad)
+{
+	static const int64_t last[] = {2};
+	int64_t dim[] = {0, gg_get_int(n, "num_groups"), -1};
+	gg_value *x = IN(0), *as = gg_put_ints(t, 3, dim), *inverse;
+	gg_value *hat = gg_grad_normal(t, OP("Reshape", x, as), gg_get_float(n, "epsilon"), 0, 1, last,
+	                               &inverse);
+	if (gg_grad_wanted(IN(1)))
+		gg_give(t, IN(1), gg_grad_channel_sum(t, OP("Mul", dy, gg_put_reshape(t, hat, x))));
+	if (gg_grad_wanted(IN(2)))
+		gg_give(t, IN(2), gg_grad_channel_sum(t, dy));
+	if (!gg_grad_wanted(x))
+		return;
+	gg_value *g = OP("Reshape", OP("Mul", dy, gg_grad_channels(t, IN(1), x)), as);
+	gg_give(t, x, gg_put_reshape(t, gg_grad_normalised(t, g, hat, inverse, 1, last), x));
+}
+
 const gg_op gg_op_GroupNormalization = {
     .name = "GroupNormalization",
     .doc = "groups of channels normalised over themselves and space, then scale and bias",
@@ -33,4 +52,5 @@ const gg_op gg_op_GroupNormalization = {
     .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
     .out = {{GG_FLOATS, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

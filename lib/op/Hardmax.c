@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 #include <math.h>
 
 /* The first of equals wins, and the first NaN before all numbers, as in ArgMax. */
@@ -24,4 +25,5 @@ const gg_op gg_op_Hardmax = {.name = "Hardmax",
                              .in = {{GG_FLOATS, 'T'}},
                              .out = {{GG_FLOATS, 'T'}},
                              .infer = gg_infer_rows,
-                             .eval = eval};
+                             .eval = eval,
+                             .grad = gg_grad_zero};

@@ -3,7 +3,6 @@
 
 static bool eval(gg_eval *e) { return normalize_groups(e, e->in[0].shape.dim[1]); }
 
-/* From the mean of dy, and of what goes along with the normalised input. */
 GG_GRAD(grad)
 {
 	int64_t over[GG_MAX_RANK];
@@ -15,10 +14,7 @@ GG_GRAD(grad)
 		gg_grad_lacks(t, n, "the rank of its input is not known");
 		return;
 	}
-	gg_value *d = OP("Sub", x, gg_put_reduce(t, "ReduceMean", x, count, over, true));
-	gg_value *var = gg_put_reduce(t, "ReduceMean", OP("Mul", d, d), count, over, true);
-	var = OP("Add", var, NUM(x, gg_get_float(n, "epsilon")));
-	gg_value *inverse = OP("Reciprocal", OP("Sqrt", var, 0), 0), *hat = OP("Mul", d, inverse);
+	gg_value *inverse, *hat = gg_grad_normal(t, x, gg_get_float(n, "epsilon"), 0, count, over, &inverse);
 	if (gg_grad_wanted(IN(1)))
 		gg_give(t, IN(1), gg_grad_channel_sum(t, OP("Mul", dy, hat)));
 	if (gg_grad_wanted(IN(2)))
@@ -26,9 +22,7 @@ GG_GRAD(grad)
 	if (!gg_grad_wanted(x))
 		return;
 	gg_value *g = OP("Mul", dy, gg_grad_channels(t, IN(1), x));
-	gg_value *mean = gg_put_reduce(t, "ReduceMean", g, count, over, true);
-	gg_value *along = gg_put_reduce(t, "ReduceMean", OP("Mul", g, hat), count, over, true);
-	gg_give(t, x, OP("Mul", OP("Sub", OP("Sub", g, mean), OP("Mul", hat, along)), inverse));
+	gg_give(t, x, gg_grad_normalised(t, g, hat, inverse, count, over));
 }
 
 const gg_op gg_op_InstanceNormalization = {

@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,6 +41,39 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* The mean over near channels, as many before as after or one less; back: seen from the other channel. */
+static gg_value *near(gg_builder *t, gg_value *v, int64_t size, bool back)
+{
+	int64_t kernel[] = {size, 1}, lo = (size - 1) / 2, hi = size - 1 - lo;
+	int64_t pads[] = {back ? hi : lo, 0, back ? lo : hi, 0}, dim[] = {0, 1, v ? v->shape.dim[1] : 0, -1};
+	gg_value *x = OP("Reshape", v, gg_put_ints(t, 4, dim)), *y = gg_put(t, "AveragePool", 1, &x, 0);
+	if (y) {
+		gg_set_attr_ints(y->producer, "kernel_shape", 2, kernel);
+		gg_set_attr_ints(y->producer, "pads", 4, pads);
+		gg_set_attr_int(y->producer, "count_include_pad", 1);
+	}
+	y = gg_put_done(t, y);
+	return y ? gg_put_reshape(t, y, v) : 0;
+}
+
+/* s = bias + alpha near(x^2): dy s^-beta - 2 alpha beta x near(dy x s^(-beta-1)) */
+GG_GRAD(grad)
+{
+	gg_value *x = IN(0);
+	double alpha = gg_get_float(n, "alpha"), beta = gg_get_float(n, "beta");
+	int64_t size = gg_get_int(n, "size");
+	if (x->shape.rank < 2 || !gg_dim_known(x->shape.dim[1])) {
+		gg_grad_lacks(t, n, "the number of channels is not known");
+		return;
+	}
+	gg_value *s = OP("Mul", near(t, OP("Mul", x, x), size, false), NUM(x, alpha));
+	s = OP("Add", s, NUM(x, gg_get_float(n, "bias")));
+	gg_value *g = OP("Mul", dy, OP("Pow", s, NUM(x, -beta)));
+	gg_value *along = near(t, OP("Div", OP("Mul", g, x), s), size, true);
+	along = OP("Mul", OP("Mul", x, along), NUM(x, 2 * alpha * beta));
+	gg_give(t, x, OP("Sub", g, along));
+}
+
 const gg_op gg_op_LRN = {.name = "LRN",
                          .doc = "x / (bias + alpha / size * sum of squares over near channels) ^ beta",
                          .min_in = 1,
@@ -54,4 +88,5 @@ const gg_op gg_op_LRN = {.name = "LRN",
                          .in = {{GG_FLOATS, 'T'}},
                          .out = {{GG_FLOATS, 'T'}},
                          .infer = infer,
-                         .eval = eval};
+                         .eval = eval,
+                         .grad = grad};

@@ -1,4 +1,7 @@
 #include "token.h"
+#include "grad.h"
+
+GG_GRAD(grad) { gg_give(t, IN(0), dy); }
 
 const gg_op gg_op_Load = {.name = "Load",
                           .domain = "gg",
@@ -11,4 +14,5 @@ const gg_op gg_op_Load = {.name = "Load",
                           .in = {{GG_ANY, 'T'}, {GG_DT(GG_BOOL)}},
                           .out = {{GG_ANY, 'T'}},
                           .infer = infer_first,
-                          .eval = gg_eval_copy};
+                          .eval = gg_eval_copy,
+                          .grad = grad};

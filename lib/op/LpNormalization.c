@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 #include <math.h>
 
 /* A row of norm 0 stays 0. */
@@ -22,6 +23,18 @@ static bool infer(gg_infer *f)
 
 static bool eval(gg_eval *e) { return gg_eval_rows(e, gg_get_int(e->n, "axis"), row); }
 
+/* (dy - u sum(dy y)) / norm, u = y, or sign(x) for p = 1; 0 where the norm is */
+GG_GRAD(grad)
+{
+	gg_value *x = IN(0);
+	int64_t axis = gg_get_int(n, "axis"), two = gg_get_int(n, "p") == 2;
+	gg_value *norm = gg_put_reduce(t, two ? "ReduceL2" : "ReduceL1", x, 1, &axis, true);
+	gg_value *sum = gg_put_reduce(t, "ReduceSum", OP("Mul", dy, OUT), 1, &axis, true);
+	gg_value *along = OP("Mul", two ? OUT : OP("Sign", x, 0), sum);
+	gg_value *g = OP("Div", OP("Sub", dy, along), norm);
+	gg_give(t, x, gg_grad_masked(t, OP("Equal", norm, NUM(dy, 0)), g, false));
+}
+
 const gg_op gg_op_LpNormalization = {
     .name = "LpNormalization",
     .doc = "x / Lp norm along one axis",
@@ -33,4 +46,5 @@ const gg_op gg_op_LpNormalization = {
     .in = {{GG_FLOATS, 'T'}},
     .out = {{GG_FLOATS, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

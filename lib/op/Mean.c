@@ -1,7 +1,10 @@
 #include "pointwise.h"
+#include "grad.h"
 
 static double f(double x, double y, const double *attr) { return x + y; }
 static bool eval(gg_eval *e) { return gg_map_fold(e, f, 0, e->nin); }
+
+GG_GRAD(grad) { gg_grad_sum(t, n, OP("Mul", dy, NUM(dy, 1.0 / gg_nargs(n)))); }
 
 const gg_op gg_op_Mean = {.name = "Mean",
                           .doc = "the mean of the inputs, broadcast",
@@ -13,4 +16,5 @@ const gg_op gg_op_Mean = {.name = "Mean",
                           .in = {{GG_FLOATS, 'T'}},
                           .out = {{GG_FLOATS, 'T'}},
                           .infer = gg_infer_broadcast,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

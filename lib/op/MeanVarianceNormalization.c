@@ -1,4 +1,5 @@
 #include "nnkit.h"
+#include "grad.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -63,6 +64,14 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	const gg_attr *axes = gg_get_list(n, "axes");
+	gg_value *x = IN(0), *inverse;
+	gg_value *hat = gg_grad_normal(t, x, 0, 1e-9, axes->n, axes->ints, &inverse);
+	gg_give(t, x, gg_grad_normalised(t, dy, hat, inverse, axes->n, axes->ints));
+}
+
 const gg_op gg_op_MeanVarianceNormalization = {
     .name = "MeanVarianceNormalization",
     .doc = "mean 0 and variance 1 over the axes given",
@@ -74,4 +83,5 @@ const gg_op gg_op_MeanVarianceNormalization = {
     .in = {{GG_FLOATS, 'T'}},
     .out = {{GG_FLOATS, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

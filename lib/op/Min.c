@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 /* NaN wins. */
 static double f(double x, double y, const double *attr) { return x < y || x != x ? x : y; }
@@ -25,4 +26,5 @@ const gg_op gg_op_Min = {.name = "Min",
                          .out = {{GG_NUMBERS, 'T'}},
                          .infer = infer,
                          .eval = eval,
+                         .grad = gg_grad_equal,
                          .expr = "x < y || x != x ? x : y"};

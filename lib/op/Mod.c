@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 /* Anything modulo the integer 0 gives 0. The sign is y's, or with fmod x's. */
 static double mod_f(double x, double y, const double *attr)
@@ -39,9 +40,20 @@ static bool dims(gg_dim x, gg_dim y, gg_dim *out)
 
 static bool infer(gg_infer *f) { return gg_infer_arith(f, dims); }
 
+/* x - y trunc(x / y), or with floor: y moves the result by what is cut off */
+GG_GRAD(grad)
+{
+	gg_give_like(t, n, IN(0), dy);
+	if (gg_grad_wanted(IN(1))) {
+		gg_value *whole = OP("Round", OP("Div", OP("Sub", IN(0), OUT), IN(1)), 0);
+		gg_give_like(t, n, IN(1), OP("Neg", OP("Mul", dy, whole), 0));
+	}
+}
+
 const gg_op gg_op_Mod = {GG_POINTWISE_OP(Mod, "rest of x / y, broadcast", 2, 0),
                          .attrs = GG_ATTRS({"fmod", GG_ATTR_INT, false, "0"}),
                          .in = {{GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}},
                          .out = {{GG_NUMBERS, 'T'}},
                          .infer = infer,
-                         .eval = eval};
+                         .eval = eval,
+                         .grad = grad};

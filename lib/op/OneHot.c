@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <math.h>
 #include <string.h>
 
@@ -71,6 +72,28 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* Of the two values. */
+GG_GRAD(grad)
+{
+	gg_tensor pair = {.dtype = (gg_dtype)OUT->dtype, .shape = {.rank = 1, .dim = {2}}};
+	double room[2] = {0};
+	gg_value *in[] = {IN(0), IN(1), 0}, *part[2];
+	pair.data = room;
+	gg_set_f64(&pair, 1, 1);
+	in[2] = t->bad ? 0 : gg_add_tensor(t->g, "hot", &pair);
+	gg_value *hot = gg_put(t, "OneHot", 3, in, 0);
+	if (hot)
+		gg_set_attr_int(hot->producer, "axis", gg_get_int(n, "axis"));
+	hot = OP("Mul", dy, gg_put_done(t, hot));
+	part[1] = OP("Unsqueeze", gg_put_all(t, "ReduceSum", hot), gg_put_ints(t, 1, &(int64_t){0}));
+	part[0] = gg_put_all(t, "ReduceSum", OP("Sub", dy, hot));
+	part[0] = OP("Unsqueeze", part[0], gg_put_ints(t, 1, &(int64_t){0}));
+	gg_value *y = gg_put(t, "Concat", 2, part, 0);
+	if (y)
+		gg_set_attr_int(y->producer, "axis", 0);
+	gg_give(t, IN(2), gg_put_done(t, y));
+}
+
 const gg_op gg_op_OneHot = {
     .name = "OneHot",
     .doc = "values[1] where the index along a new axis is the one given, else values[0]",
@@ -82,4 +105,5 @@ const gg_op gg_op_OneHot = {
     .in = {{GG_NUMBERS}, {GG_NUMBERS}, {GG_ANY, 'T'}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 static double f(double x, double y, const double *attr) { return x < 0 ? x * y : x; }
 static int64_t i(int64_t x, int64_t y, const double *attr)
@@ -22,10 +23,20 @@ static bool infer(gg_infer *f)
 	                       gg_str(f, x));
 }
 
+GG_GRAD(grad)
+{
+	gg_value *x = IN(0), *below = OP("Less", x, NUM(dy, 0));
+	if (gg_grad_wanted(x))
+		gg_give(t, x, gg_put_where(t, below, OP("Mul", dy, IN(1)), dy));
+	if (gg_grad_wanted(IN(1)))
+		gg_give_like(t, n, IN(1), gg_grad_masked(t, below, OP("Mul", dy, x), true));
+}
+
 #define TYPES (GG_FLOATS | GG_DT(GG_I32) | GG_DT(GG_I64) | GG_DT(GG_U32) | GG_DT(GG_U64))
 const gg_op gg_op_PRelu = {GG_POINTWISE_OP(PRelu, "x, or slope * x below 0", 2, 0),
                            .in = {{TYPES, 'T'}, {TYPES, 'T'}},
                            .out = {{TYPES, 'T'}},
                            .infer = infer,
                            .eval = eval,
+                           .grad = grad,
                            .expr = "x < 0 ? x * y : x"};

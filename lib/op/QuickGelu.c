@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 static double f(double x, const double *attr) { return x / (1 + exp(-attr[0] * x)); }
 static bool eval(gg_eval *e)
@@ -15,4 +16,5 @@ const gg_op gg_op_QuickGelu = {GG_POINTWISE_OP(QuickGelu, "x * sigmoid(alpha * x
                                .out = {{GG_FLOATS, 'T'}},
                                .infer = gg_infer_same,
                                .eval = eval,
+                               .grad = gg_grad_swish,
                                .expr = "x / (1 + exp(-a * x))"};

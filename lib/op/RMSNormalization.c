@@ -1,4 +1,5 @@
 #include "norm.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -29,6 +30,30 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* (g - hat mean(g hat)) / rms, g = dy scale */
+GG_GRAD(grad)
+{
+	int64_t axis, over[GG_MAX_RANK];
+	int count = 0;
+	gg_value *x = IN(0);
+	gg_dtype type = (gg_dtype)x->dtype;
+	if (!gg_grad_axis(t, n, x, &axis))
+		return;
+	for (int64_t i = axis; i < x->shape.rank; i++)
+		over[count++] = i;
+	gg_value *square = gg_put_reduce(t, "ReduceMean", OP("Mul", x, x), count, over, true);
+	square = OP("Add", square, NUM(x, gg_get_float(n, "epsilon")));
+	gg_value *inverse = OP("Reciprocal", OP("Sqrt", square, 0), 0), *hat = OP("Mul", x, inverse);
+	dy = gg_put_cast(t, dy, type);
+	if (gg_grad_wanted(IN(1)))
+		gg_give_like(t, n, IN(1), gg_put_cast(t, OP("Mul", dy, hat), (gg_dtype)IN(1)->dtype));
+	if (!gg_grad_wanted(x))
+		return;
+	gg_value *g = OP("Mul", dy, gg_put_cast(t, IN(1), type));
+	gg_value *along = gg_put_reduce(t, "ReduceMean", OP("Mul", g, hat), count, over, true);
+	gg_give(t, x, OP("Mul", OP("Sub", g, OP("Mul", hat, along)), inverse));
+}
+
 const gg_op gg_op_RMSNormalization = {
     .name = "RMSNormalization",
     .doc = "x / root mean square over the axes from 'axis' on, times scale",
@@ -43,4 +68,5 @@ const gg_op gg_op_RMSNormalization = {
     .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'V'}},
     .out = {{GG_FLOATS, 'V'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

@@ -1,4 +1,5 @@
 #include "random.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f) { return random_infer_like(f, GG_FLOATS); }
 
@@ -16,4 +17,5 @@ const gg_op gg_op_RandomUniformLike = {
     .in = {{GG_ANY}},
     .out = {{GG_FLOATS}},
     .infer = infer,
-    .eval = random_uniform};
+    .eval = random_uniform,
+    .grad = gg_grad_zero};

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <math.h>
 
 /* max(ceil((limit - start) / delta), 0); -1: too many, or not a number. */
@@ -91,6 +92,17 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* start + i delta; the limit moves nothing. */
+GG_GRAD(grad)
+{
+	if (gg_grad_wanted(IN(0)))
+		gg_give(t, IN(0), gg_put_reshape(t, gg_put_all(t, "ReduceSum", dy), IN(0)));
+	if (gg_grad_wanted(IN(2))) {
+		gg_value *i = OP("Div", OP("Sub", OUT, IN(0)), IN(2));
+		gg_give(t, IN(2), gg_put_reshape(t, gg_put_all(t, "ReduceSum", OP("Mul", dy, i)), IN(2)));
+	}
+}
+
 const gg_op gg_op_Range = {.name = "Range",
                            .doc = "start, start + delta, ... below limit",
                            .min_in = 3,
@@ -101,4 +113,5 @@ const gg_op gg_op_Range = {.name = "Range",
                            .in = {{GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}, {GG_NUMBERS, 'T'}},
                            .out = {{GG_NUMBERS, 'T'}},
                            .infer = infer,
-                           .eval = eval};
+                           .eval = eval,
+                           .grad = grad};

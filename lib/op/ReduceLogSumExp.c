@@ -1,4 +1,5 @@
 #include "reduce.h"
+#include "grad.h"
 
 /* exp would overflow: the largest element is taken out of the sum. */
 static void log_sum_exp(gg_dtype t, const void *src, int64_t off, int64_t n, double *out)
@@ -23,4 +24,10 @@ static void log_sum_exp(gg_dtype t, const void *src, int64_t off, int64_t n, dou
 
 static const gg_reduction row_ReduceLogSumExp = {.row = log_sum_exp};
 
-GG_REDUCE_OP(ReduceLogSumExp, "log of the sum of exp over axes", GG_FLOATS);
+GG_GRAD(grad)
+{
+	gg_value *p = OP("Exp", OP("Sub", IN(0), gg_grad_kept(t, n, OUT)), 0);
+	gg_give(t, IN(0), OP("Mul", gg_grad_spread(t, n, dy), p));
+}
+
+GG_REDUCE_OP(ReduceLogSumExp, "log of the sum of exp over axes", GG_FLOATS, .grad = grad);

@@ -4,6 +4,7 @@
  * kernel((i - x) * s); s < 1 widens the kernel when antialias asks for it. Places outside the input
  * read the nearest element inside, or count for nothing with exclude_outside. */
 #include "nnkit.h"
+#include "grad.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -399,6 +400,65 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* What one axis does is a matrix: Resize of the unit matrix. */
+static gg_value *matrix(gg_builder *t, gg_node *n, int64_t in, int64_t out, const float *scale)
+{
+	static const int64_t first[] = {0};
+	float none = 0;
+	gg_tensor s = {.dtype = GG_F32, .shape = {.rank = 1, .dim = {0}}, .data = &none};
+	gg_value *like = OP("Expand", NUM(OUT, 0), gg_put_ints(t, 2, (int64_t[]){in, in}));
+	gg_value *unit = OP("EyeLike", like, 0), *empty = unit ? gg_add_tensor(t->g, "empty", &s) : 0;
+	gg_value *list[] = {unit, empty, empty, 0};
+	if (scale) {
+		s.data = (void *)(uintptr_t)scale;
+		s.shape.dim[0] = 1;
+		list[SCALES] = unit ? gg_add_tensor(t->g, "scale", &s) : 0;
+	} else {
+		list[SIZES] = gg_put_ints(t, 1, &out);
+	}
+	gg_value *y = gg_put(t, "Resize", scale ? 3 : 4, list, 0);
+	if (y) {
+		gg_copy_attrs(y->producer, n);
+		gg_set_attr_ints(y->producer, "axes", 1, first);
+	}
+	return gg_put_done(t, y);
+}
+
+/* dy times the matrix of the axis, which is the last one meanwhile. */
+static gg_value *back(gg_builder *t, gg_value *dy, int64_t axis, gg_value *m)
+{
+	int64_t perm[GG_MAX_RANK];
+	int last = dy ? dy->shape.rank - 1 : 0;
+	for (int i = 0; i <= last; i++)
+		perm[i] = i == axis ? last : i == last ? axis : i;
+	dy = dy ? gg_put_permute(t, dy, last + 1, perm) : 0;
+	dy = OP("MatMul", dy, m);
+	return dy ? gg_put_permute(t, dy, last + 1, perm) : 0;
+}
+
+GG_GRAD(grad)
+{
+	gg_value *x = IN(X), *s = IN(SCALES);
+	const gg_attr *axes = gg_get_list(n, "axes");
+	gg_tensor scales = {0};
+	bool by_scales = s && gg_is_const(s) && gg_value_tensor(t->d, s, &scales) && gg_count(&scales) > 0;
+	if (!gg_shape_known(&x->shape) || !gg_shape_known(&OUT->shape) || (!by_scales && !IN(SIZES)) ||
+	    choice(n, "coordinate_transformation_mode", transforms) == CROP ||
+	    choice(n, "keep_aspect_ratio_policy", policies) != 0) {
+		gg_grad_lacks(t, n, "its sizes are not known, or it crops or keeps an aspect ratio");
+		return;
+	}
+	int r = x->shape.rank, count = axes ? axes->n : r;
+	for (int i = 0; i < count; i++) {
+		int64_t k = axes ? gg_eval_axis(axes->ints[i], r) : i;
+		int64_t in = x->shape.dim[k], out = OUT->shape.dim[k];
+		float scale = by_scales ? (float)gg_get_f64(&scales, i) : 1;
+		if (in != out || scale != 1)
+			dy = back(t, dy, k, matrix(t, n, in, out, by_scales ? &scale : 0));
+	}
+	gg_give(t, x, dy);
+}
+
 #define ROI_TYPES (GG_DT(GG_F64) | GG_DT(GG_F32) | GG_DT(GG_F16))
 const gg_op gg_op_Resize = {
     .name = "Resize",
@@ -422,4 +482,5 @@ const gg_op gg_op_Resize = {
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << ROI | 1 << SCALES,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

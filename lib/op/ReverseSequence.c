@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 static bool infer(gg_infer *f)
@@ -42,6 +43,8 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_node(t, n, "ReverseSequence", dy, IN(1), 0)); }
+
 const gg_op gg_op_ReverseSequence = {
     .name = "ReverseSequence",
     .doc = "the first elements of each sequence reversed, as many as its length says",
@@ -55,4 +58,5 @@ const gg_op gg_op_ReverseSequence = {
     .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

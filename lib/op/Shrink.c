@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 /* Attribute a is bias, b is lambd. */
 static double f(double x, const double *attr)
@@ -18,6 +19,12 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	gg_value *kept = OP("Greater", OP("Abs", IN(0), 0), NUM(dy, gg_get_float(n, "lambd")));
+	gg_give(t, IN(0), gg_grad_masked(t, kept, dy, true));
+}
+
 const gg_op gg_op_Shrink = {
     GG_POINTWISE_OP(Shrink, "x moved toward 0 by bias where |x| is above lambd, else 0", 1, 0),
     .attrs = GG_ATTRS({"bias", GG_ATTR_FLOAT, false, "0"}, {"lambd", GG_ATTR_FLOAT, false, "0.5"}),
@@ -25,4 +32,5 @@ const gg_op gg_op_Shrink = {
     .out = {{GG_NUMBERS, 'T'}},
     .infer = gg_infer_same,
     .eval = eval,
+    .grad = grad,
     .expr = "x < -b ? x + a : x > b ? x - a : 0"};

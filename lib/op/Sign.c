@@ -1,4 +1,5 @@
 #include "pointwise.h"
+#include "grad.h"
 
 /* NaN stays NaN. */
 #define SIGN(x) x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x
@@ -12,4 +13,5 @@ const gg_op gg_op_Sign = {GG_POINTWISE_OP(Sign, "-1, 0 or 1, as x is below, at o
                           .out = {{GG_NUMBERS, 'T'}},
                           .infer = gg_infer_same,
                           .eval = eval,
+                          .grad = gg_grad_zero,
                           .expr = "x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x"};

@@ -166,28 +166,45 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-/* Zeros around dy. */
+/* dy's elements along axis k back at from, from + step, ... of `whole`, zeros elsewhere. */
+static gg_value *unstep(gg_builder *t, gg_value *dy, int64_t k, int64_t whole, int64_t from, int64_t step)
+{
+	int64_t n = dy ? dy->shape.dim[k] : 0, *at = gg_alloc_n(&t->g->m->arena, (size_t)n + 1, sizeof *at);
+	gg_shape s = dy ? dy->shape : (gg_shape){0};
+	for (int64_t i = 0; i < n; i++)
+		at[i] = from + i * step;
+	s.dim[k] = whole;
+	gg_value *like = OP("Expand", NUM(dy, 0), gg_put_ints(t, s.rank, s.dim));
+	return like ? gg_grad_rows(t, like, gg_put_ints(t, (int)n, at), k, dy) : 0;
+}
+
+/* Zeros around dy, and between its elements where there are steps. */
 GG_GRAD(grad)
 {
 	int64_t from[2 * GG_MAX_RANK], axis[2 * GG_MAX_RANK], step[2 * GG_MAX_RANK],
 	    pad[2 * GG_MAX_RANK] = {0};
 	int count, naxis = 0, nstep = 0, r = IN(0)->shape.rank;
-	bool good = r >= 0 && gg_grad_ints(t, IN(1), from, &count);
+	bool good = r >= 0 && gg_grad_ints(t, IN(1), from, &count) && count <= r;
 	good = good && (!IN(3) || gg_grad_ints(t, IN(3), axis, &naxis)) &&
 	       (!IN(4) || gg_grad_ints(t, IN(4), step, &nstep));
 	for (int i = 0; good && i < count; i++) {
-		int64_t k = naxis ? axis[i] : i;
+		int64_t k = naxis ? axis[i] : i, by = nstep ? step[i] : 1;
 		k += k < 0 ? r : 0;
 		gg_dim whole = IN(0)->shape.dim[k], part = OUT->shape.dim[k];
-		good = gg_dim_known(whole) && gg_dim_known(part) && (!nstep || step[i] == 1);
+		good = gg_dim_known(whole) && gg_dim_known(part) && (by == 1 || gg_shape_known(&OUT->shape));
+		if (!good)
+			break;
 		from[i] += from[i] < 0 ? whole : 0;
-		pad[k] = from[i] < 0 ? 0 : from[i] > whole ? whole : from[i];
-		pad[r + k] = whole - pad[k] - part;
+		from[i] = from[i] < 0 ? 0 : from[i] > whole - (by < 0) ? whole - (by < 0) : from[i];
+		pad[k] = by == 1 ? from[i] : 0;
+		pad[r + k] = by == 1 ? whole - from[i] - part : 0;
+		if (by != 1)
+			dy = unstep(t, dy, k, whole, from[i], by);
 	}
 	if (good)
 		gg_give(t, IN(0), OP("Pad", dy, gg_put_ints(t, 2 * r, pad)));
 	else
-		gg_grad_lacks(t, n, "it is not constant, of known sizes and with steps of 1");
+		gg_grad_lacks(t, n, "it is not constant, or of unknown sizes");
 }
 
 const gg_op gg_op_Slice = {

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 
 static bool infer(gg_infer *f)
 {
@@ -48,6 +49,31 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* The sum of the copies: each axis as the copies and what is in them. */
+GG_GRAD(grad)
+{
+	int64_t times[2 * GG_MAX_RANK], dim[2 * GG_MAX_RANK], over[GG_MAX_RANK];
+	int count = 0, at = 0, r = IN(0)->shape.rank;
+	if (r < 0 || !gg_shape_known(&IN(0)->shape) || !gg_grad_ints(t, IN(1), times, &count) || count != r) {
+		gg_grad_lacks(t, n, "the sizes of its input are not known, or its repeats are not constant");
+		return;
+	}
+	count = 0;
+	for (int i = 0; i < r; i++) {
+		if (times[i] != 1) {
+			over[count++] = at;
+			dim[at++] = times[i];
+		}
+		dim[at++] = IN(0)->shape.dim[i];
+	}
+	if (at > GG_MAX_RANK) {
+		gg_grad_lacks(t, n, "too many axes");
+		return;
+	}
+	gg_value *g = count ? OP("Reshape", dy, gg_put_ints(t, at, dim)) : dy;
+	gg_give(t, IN(0), count ? gg_put_reduce(t, "ReduceSum", g, count, over, false) : g);
+}
+
 const gg_op gg_op_Tile = {.name = "Tile",
                           .doc = "x repeated along each axis",
                           .min_in = 2,
@@ -57,4 +83,5 @@ const gg_op gg_op_Tile = {.name = "Tile",
                           .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
                           .out = {{GG_ANY, 'T'}},
                           .infer = infer,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

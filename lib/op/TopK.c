@@ -1,5 +1,6 @@
 #include "move.h"
 #include "order.h"
+#include "grad.h"
 #include <stdlib.h>
 
 static bool infer(gg_infer *f)
@@ -67,6 +68,19 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	if (!gg_out(n, 1)) {
+		gg_grad_lacks(t, n, "its indices are not among its outputs");
+		return;
+	}
+	gg_value *in[] = {gg_put_expand(t, NUM(dy, 0), IN(0)), gg_out(n, 1), dy};
+	gg_value *y = gg_put(t, "ScatterElements", 3, in, 0);
+	if (y)
+		gg_set_attr_int(y->producer, "axis", gg_get_int(n, "axis"));
+	gg_give(t, IN(0), gg_put_done(t, y));
+}
+
 const gg_op gg_op_TopK = {.name = "TopK",
                           .doc = "the k largest or smallest along axis, and their indices",
                           .min_in = 2,
@@ -80,4 +94,5 @@ const gg_op gg_op_TopK = {.name = "TopK",
                           .in = {{GG_NUMBERS, 'T'}, {GG_DT(GG_I64)}},
                           .out = {{GG_NUMBERS, 'T'}, {GG_DT(GG_I64)}},
                           .infer = infer,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

@@ -1,4 +1,5 @@
 #include "move.h"
+#include "grad.h"
 #include <string.h>
 
 static bool infer(gg_infer *f)
@@ -35,6 +36,8 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_node(t, n, "Trilu", dy, IN(1), 0)); }
+
 const gg_op gg_op_Trilu = {.name = "Trilu",
                            .doc = "the upper or lower triangle of matrices, from diagonal k",
                            .min_in = 1,
@@ -46,4 +49,5 @@ const gg_op gg_op_Trilu = {.name = "Trilu",
                            .out = {{GG_ANY, 'T'}},
                            .optional = 1 << 1,
                            .infer = infer,
-                           .eval = eval};
+                           .eval = eval,
+                           .grad = grad};

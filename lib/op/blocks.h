@@ -53,7 +53,7 @@ static inline bool eval_blocks(gg_eval *e, bool to_wide)
 	return true;
 }
 
-#define GG_BLOCKS(NAME, DOC, TO_WIDE) \
+#define GG_BLOCKS(NAME, DOC, TO_WIDE, ...) \
 	static bool infer(gg_infer *f) { return infer_blocks(f, TO_WIDE); } \
 	static bool eval(gg_eval *e) { return eval_blocks(e, TO_WIDE); } \
 	const gg_op gg_op_##NAME = { \
@@ -69,6 +69,7 @@ static inline bool eval_blocks(gg_eval *e, bool to_wide)
 	    .in = {{GG_ANY, 'T'}}, \
 	    .out = {{GG_ANY, 'T'}}, \
 	    .infer = infer, \
-	    .eval = eval}
+	    .eval = eval, \
+	    __VA_ARGS__}
 
 #endif

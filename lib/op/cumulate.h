@@ -59,7 +59,7 @@ static bool cumulate(gg_eval *e, bool product)
 	return true;
 }
 
-#define GG_CUMULATE(NAME, DOC, PRODUCT) \
+#define GG_CUMULATE(NAME, DOC, PRODUCT, ...) \
 	static bool eval_##NAME(gg_eval *e) { return cumulate(e, PRODUCT); } \
 	const gg_op gg_op_##NAME = {.name = #NAME, \
 	                            .doc = DOC, \
@@ -73,6 +73,7 @@ static bool cumulate(gg_eval *e, bool product)
 	                            .in = {{GG_FLOATS | GG_INTS, 'T'}, {GG_INDICES}}, \
 	                            .out = {{GG_FLOATS | GG_INTS, 'T'}}, \
 	                            .infer = infer, \
-	                            .eval = eval_##NAME}
+	                            .eval = eval_##NAME, \
+	                            __VA_ARGS__}
 
 #endif
