@@ -5,6 +5,7 @@
 #include "../../../lib/graph_kernel.h"
 #include "../../../lib/target.h"
 #include "../../../lib/opkit.h"
+#include "../groups.h"
 #include "../pass.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,5 +34,10 @@ static inline bool is_op(const gg_node *n, const char *s) { return !strcmp(n->op
 static inline bool is_reduction(const gg_node *n) { return has_prefix(n, "Reduce"); }
 static inline bool is_pointwise(const gg_node *n) { return n->op->flags & GG_POINTWISE; }
 static inline bool is_view(const gg_node *n) { return n->op->flags & GG_VIEW; }
+
+/* The node may stand in a kernel: pointwise, a reduction, a view, Expand, a GraphKernel. */
+bool gg_may_fuse(const gg_node *n);
+/* By number: those of them that no convolution or product computes on its way. */
+void gg_fusable(const gg_target *t, const gg_groups *w, bool *may);
 
 #endif

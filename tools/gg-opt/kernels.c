@@ -1,0 +1,39 @@
+#include "pass/kernel.h"
+
+static bool is_float(const gg_value *v) { return v && gg_dtype_class(v->dtype) == 'F'; }
+
+/* Shape inference must find in the body what it knows outside. */
+static bool shape_inputs_inside(const gg_node *n)
+{
+	bool shaped = is_reduction(n) || is_view(n) || is_op(n, "Expand");
+	for (int i = 1; shaped && i < gg_nargs(n); i++)
+		if (gg_in(n, i) && !gg_gk_moves_inside(gg_in(n, i)))
+			return false;
+	return true;
+}
+
+bool gg_may_fuse(const gg_node *n)
+{
+	const gg_value *y = gg_out(n, 0);
+	bool kind = is_pointwise(n) || is_reduction(n) || is_view(n) || is_op(n, "Expand") || gg_is_gk(n);
+	if (!kind || gg_gk_bars(n) || !y || !y->uses || (n->nout > 1 && !gg_is_gk(n)) || y->content)
+		return false;
+	for (int i = 0; i < n->nin; i++)
+		if (!n->in[i].value || n->in[i].value->shape.rank < 0)
+			return false;
+	return n->nin > 0 && y->shape.rank >= 0 && y->dtype != GG_STRING &&
+	       (is_float(y) || is_float(gg_in(n, 0))) && shape_inputs_inside(n);
+}
+
+void gg_fusable(const gg_target *t, const gg_groups *w, bool *may)
+{
+	for (size_t i = 0; i < w->n; i++)
+		may[i] = gg_may_fuse(w->node[i]);
+	for (size_t i = 0; t && i < w->n;) { /* what a convolution or product does on the way stays with it */
+		size_t count = (size_t)gg_target_cover(t, w->node[i]), k = i;
+		bool taken = count > 1 && !is_pointwise(w->node[i]);
+		for (; k < i + count && k < w->n; k++)
+			may[k] &= !taken;
+		i = k;
+	}
+}
