@@ -1,9 +1,11 @@
-/* Pooling over channels-last images: a row of channels at a time. Plain ones are reordered on the
- * way, as for convolutions. */
+/* Pooling over channels-last images and its gradients: a row of channels at a time. Plain ones are
+ * reordered on the way, as for convolutions. */
 #include "cpu.h"
 #include "../window.h"
 #include <math.h>
 #include <string.h>
+
+enum { TILE = 256 }; /* channels of a gradient in one go */
 
 typedef struct pool {
 	bool max, include_pad;
@@ -12,13 +14,13 @@ typedef struct pool {
 	int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3], end[3];
 } pool;
 
-static bool describe(const gg_call *c, pool *p)
+/* x: what is pooled, y: what that gives. */
+static bool describe(const gg_call *c, const gg_shape *x, const gg_shape *y, pool *p)
 {
-	const gg_shape *x = &c->in[0].shape;
 	gg_window w;
 	if (!gg_window_pool(c->d, c->node, x, &w))
 		return false;
-	p->max = !strcmp(c->node->op->name, "MaxPool");
+	p->max = !strncmp(c->node->op->name, "Max", 3);
 	p->include_pad = !p->max && gg_get_int(c->node, "count_include_pad");
 	p->batch = x->dim[0];
 	p->channels = x->dim[1];
@@ -26,7 +28,7 @@ static bool describe(const gg_call *c, pool *p)
 		int axis = i - (3 - w.nd);
 		bool real = axis >= 0;
 		p->in[i] = real ? x->dim[2 + axis] : 1;
-		p->out[i] = real ? c->out[0].shape.dim[2 + axis] : 1;
+		p->out[i] = real ? y->dim[2 + axis] : 1;
 		p->kernel[i] = real ? w.kernel[axis] : 1;
 		p->stride[i] = real ? w.stride[axis] : 1;
 		p->dilation[i] = real ? w.dilation[axis] : 1;
@@ -36,45 +38,73 @@ static bool describe(const gg_call *c, pool *p)
 	return true;
 }
 
-/* Kernel taps of axis i that lie inside the input for output position o, from and to; returns how
- * many there are with padding counted. */
-static int64_t taps(const pool *p, int i, int64_t o, int64_t *from, int64_t *to)
+/* The taps of a window that lie inside the input, and one of them. */
+typedef struct taps {
+	int64_t from[3], to[3], at[3];
+	int64_t inside, padded; /* how many, without the padding and with it */
+} taps;
+
+static taps window_at(const pool *p, const int64_t *o)
 {
-	int64_t start = o * p->stride[i] - p->begin[i], d = p->dilation[i], k = p->kernel[i];
-	*from = start < 0 ? (-start + d - 1) / d : 0;
-	*to = start >= p->in[i] ? 0 : cpu_min(k, (p->in[i] - start + d - 1) / d);
-	return cpu_min(k, (p->in[i] + p->end[i] - start + d - 1) / d);
+	taps t = {.inside = 1, .padded = 1};
+	for (int i = 0; i < 3; i++) {
+		int64_t start = o[i] * p->stride[i] - p->begin[i], d = p->dilation[i], k = p->kernel[i];
+		t.at[i] = t.from[i] = start < 0 ? (-start + d - 1) / d : 0;
+		t.to[i] = start >= p->in[i] ? 0 : cpu_min(k, (p->in[i] - start + d - 1) / d);
+		t.inside *= t.to[i] > t.from[i] ? t.to[i] - t.from[i] : 0;
+		t.padded *= cpu_min(k, (p->in[i] + p->end[i] - start + d - 1) / d);
+	}
+	return t;
+}
+
+static bool next_tap(taps *t)
+{
+	for (int i = 2; i >= 0; i--) {
+		if (++t->at[i] < t->to[i])
+			return true;
+		t->at[i] = t->from[i];
+	}
+	return false;
+}
+
+/* Where the channels of the tap lie in the image. */
+static int64_t place(const pool *p, const int64_t *o, const taps *t)
+{
+	int64_t at = 0;
+	for (int i = 0; i < 3; i++)
+		at = at * p->in[i] + o[i] * p->stride[i] - p->begin[i] + t->at[i] * p->dilation[i];
+	return at * p->channels;
+}
+
+static float share(const pool *p, const taps *t)
+{
+	return 1.f / (float)(p->include_pad ? t->padded : t->inside);
+}
+
+/* The greatest of n channels over the taps, of which there is one at least. */
+static void greatest(const pool *p, int64_t n, const int64_t *o, taps t, const float *x, float *y)
+{
+	memcpy(y, x + place(p, o, &t), (size_t)n * sizeof *y);
+	while (next_tap(&t))
+		vec->max(n, y, x + place(p, o, &t), y, 0);
 }
 
 static void run_pixel(const pool *p, const float *x, const int64_t *o, float *y)
 {
-	int64_t from[3], to[3], count = 1, inside = 1, n = p->channels;
-	for (int i = 0; i < 3; i++) {
-		count *= taps(p, i, o[i], &from[i], &to[i]);
-		inside *= to[i] > from[i] ? to[i] - from[i] : 0;
+	int64_t n = p->channels;
+	taps t = window_at(p, o);
+	float scale = share(p, &t);
+	if (p->max && t.inside) {
+		greatest(p, n, o, t, x, y);
+		return;
 	}
-	bool first = p->max; /* the first tap is copied, the others are compared with it */
-	if (!p->max || !inside)
-		vec->fill(n, y, p->max ? -INFINITY : 0);
-	for (int64_t a = from[0]; a < to[0]; a++)
-		for (int64_t b = from[1]; b < to[1]; b++)
-			for (int64_t e = from[2]; e < to[2]; e++) {
-				int64_t z = o[0] * p->stride[0] - p->begin[0] + a * p->dilation[0];
-				int64_t h = o[1] * p->stride[1] - p->begin[1] + b * p->dilation[1];
-				int64_t w = o[2] * p->stride[2] - p->begin[2] + e * p->dilation[2];
-				const float *row = x + ((z * p->in[1] + h) * p->in[2] + w) * n;
-				if (first)
-					memcpy(y, row, (size_t)n * sizeof *y);
-				else if (p->max)
-					vec->max(n, y, row, y, 0);
-				else
-					vec->acc_sum(n, y, row);
-				first = false;
-			}
-	if (!p->max) {
-		float scale = 1.f / (float)(p->include_pad ? count : inside);
-		vec->scale(n, y, y, y, &scale);
-	}
+	vec->fill(n, y, p->max ? -INFINITY : 0);
+	if (p->max || !t.inside)
+		return;
+	do
+		vec->acc_sum(n, y, x + place(p, o, &t));
+	while (next_tap(&t));
+	vec->scale(n, y, y, y, &scale);
 }
 
 static void run_pool(const pool *p, const float *x, float *y)
@@ -111,7 +141,7 @@ static bool run(gg_call *c)
 	char *scratch = c->scratch;
 	if (!gg_count(&y))
 		return true;
-	if (!describe(c, &p))
+	if (!describe(c, &x.shape, &y.shape, &p))
 		return false;
 	float *out = cpu_out_begin(c, 1, (int[]){0});
 	gg_tensor final = {.dtype = y.dtype, .shape = y.shape, .data = out};
@@ -132,6 +162,90 @@ static bool run(gg_call *c)
 }
 
 const gg_kernel cpu_pool = {"cpu_pool", prepare, run, 0};
+
+/* ---- gradients ----------------------------------------------------------------------------------- */
+
+/* Of n channels; images begin at the first of them. An average is shared by its taps; of a window's
+ * greatest, the first has it all. */
+static void grad_pixel(const pool *p, int64_t n, const int64_t *o, const float *dy, const float *x, float *dx)
+{
+	float most[TILE], rest[TILE];
+	taps t = window_at(p, o);
+	float part = share(p, &t);
+	if (!t.inside)
+		return;
+	if (p->max) {
+		greatest(p, n, o, t, x, most);
+		memcpy(rest, dy, (size_t)n * sizeof *dy);
+	}
+	do {
+		int64_t at = place(p, o, &t);
+		if (p->max)
+			vec->max_grad(n, dx + at, x + at, most, rest);
+		else
+			vec->acc_scaled(n, dx + at, dy, part);
+	} while (next_tap(&t));
+}
+
+/* Some channels of an image, as windows overlap. */
+static void grad_channels(const pool *p, int64_t n, const float *dy, const float *x, float *dx)
+{
+	int64_t in = p->in[0] * p->in[1] * p->in[2], out = p->out[0] * p->out[1] * p->out[2];
+	for (int64_t i = 0; i < in; i++)
+		vec->fill(n, dx + i * p->channels, 0);
+	for (int64_t i = 0; i < out; i++) {
+		int64_t o[3] = {i / p->out[2] / p->out[1], i / p->out[2] % p->out[1], i % p->out[2]};
+		grad_pixel(p, n, o, dy + i * p->channels, x, dx);
+	}
+}
+
+static void run_grad(const pool *p, const float *dy, const float *x, float *dx)
+{
+	int64_t in = p->in[0] * p->in[1] * p->in[2], out = p->out[0] * p->out[1] * p->out[2], n = p->channels;
+	int64_t tile = p->batch < cpu_threads ? 32 : TILE, parts = (n + tile - 1) / tile;
+#pragma omp parallel for num_threads(cpu_threads) if (p->batch * in * n > 8192)
+	for (int64_t i = 0; i < p->batch * parts; i++) {
+		int64_t b = i / parts, k = i % parts * tile;
+		grad_channels(p, cpu_min(tile, n - k), dy + b * out * n + k, x ? x + b * in * n + k : 0,
+		              dx + b * in * n + k);
+	}
+}
+
+static bool grad_reads_x(const gg_call *c) { return !strcmp(c->node->op->name, "MaxPoolGrad"); }
+
+static bool prepare_grad(gg_call *c)
+{
+	for (int i = 0; i < (grad_reads_x(c) ? 2 : 1); i++)
+		c->workspace += is_nhwc(&c->in[i], c->in_layout[i]) ? 0 : round_up(gg_nbytes(&c->in[i]));
+	c->workspace += is_nhwc(&c->out[0], c->out_layout[0]) ? 0 : gg_nbytes(&c->out[0]);
+	return true;
+}
+
+static bool run_pool_grad(gg_call *c)
+{
+	pool p;
+	gg_tensor in[2] = {0}, dx = c->out[0];
+	char *scratch = c->scratch;
+	if (!gg_count(&dx))
+		return true;
+	if (!describe(c, &dx.shape, &c->in[0].shape, &p))
+		return false;
+	for (int i = 0; i < (grad_reads_x(c) ? 2 : 1); i++) {
+		in[i] = c->in[i];
+		if (is_nhwc(&in[i], c->in_layout[i]))
+			continue;
+		in[i].data = scratch;
+		scratch += round_up(gg_nbytes(&in[i]));
+		cpu_convert(&c->in[i], GG_PLAIN, &in[i], GG_NHWC);
+	}
+	bool aside = !is_nhwc(&dx, c->out_layout[0]);
+	if (aside)
+		dx.data = scratch;
+	run_grad(&p, in[0].data, in[1].data, dx.data);
+	return !aside || cpu_convert(&dx, GG_NHWC, &c->out[0], GG_PLAIN);
+}
+
+const gg_kernel cpu_pool_grad = {"cpu_pool_grad", prepare_grad, run_pool_grad, 0};
 
 /* ---- global: one value a channel, so that both layouts of the output are the same bytes ------- */
 

@@ -83,6 +83,9 @@ typedef struct vec_table {
 	/* dx = a g + b (x - mean) + c; p: mean, a, b, c, each of n. dx, dz may be NULL; dz = g. */
 	void (*norm_grad)(int64_t n, float *dx, float *dz, const float *x, const float *dy, const float *y,
 	                  const float *p);
+	/* Where x is the greatest, m, and none before was: d += g, and g becomes 0. */
+	void (*max_grad)(int64_t n, float *d, const float *x, const float *m, float *g);
+	void (*acc_scaled)(int64_t n, float *d, const float *x, float a);
 	/* One step of n cells. g: the gates' sums, n apart; c: cell state, h: output. LSTM: i o f c. */
 	void (*lstm)(int64_t n, const float *g, float *c, float *h);
 	/* z: update gate, r: reset gate; g: candidate's sum; h old and new */

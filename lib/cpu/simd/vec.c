@@ -313,6 +313,21 @@ static void norm_grad(int64_t n, float *dx, float *dz, const float *x, const flo
 		}
 }
 
+static void max_grad(int64_t n, float *d, const float *x, const float *m, float *g)
+{
+	SIMD for (int64_t i = 0; i < n; i++)
+	{
+		int hit = x[i] == m[i] || x[i] != x[i];
+		d[i] += hit ? g[i] : 0;
+		g[i] = hit ? 0 : g[i];
+	}
+}
+
+static void acc_scaled(int64_t n, float *d, const float *x, float a)
+{
+	SIMD for (int64_t i = 0; i < n; i++) d[i] += a * x[i];
+}
+
 static void lstm(int64_t n, const float *g, float *c, float *h)
 {
 	SIMD for (int64_t i = 0; i < n; i++)
@@ -379,6 +394,8 @@ const vec_table CAT(vec_, ISA) = {VEC_POINTWISE(X).fill = fill,
                                   .acc_exp = acc_exp,
                                   .acc_moments = acc_moments,
                                   .norm_grad = norm_grad,
+                                  .max_grad = max_grad,
+                                  .acc_scaled = acc_scaled,
                                   .lstm = lstm,
                                   .gru = gru,
                                   .momentum = momentum,
