@@ -134,4 +134,9 @@ opset_of() {
 	[ "$status" = 2 ]
 	run gg-dump --elide=x g.gg
 	[ "$status" = 2 ]
+	q='Attention(%q, %q, %q'
+	for want in "23 $q)" "24 $q, _, _, _, %n)"; do
+		printf 'graph "g"\ninput %%q : f32[1,2,3,4]\ninput %%n : i64[1]\n%%y = %s\noutput %%y\n' "${want#* }" |
+			gg-dump --format=onnx | tail -c 1 | od -An -tu1 | grep -w "${want%% *}"
+	done
 }

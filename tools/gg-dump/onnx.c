@@ -230,15 +230,16 @@ static bool put_attr(writer *w, const gg_attr *a)
 
 /* ---- which opset ------------------------------------------------------------------------------------ */
 static const struct since {
-	const char *op, *attr; /* attr NULL: the op */
+	const char *op, *attr; /* attr NULL: the op, or with `input` that input of it */
 	const char *domain;
-	int opset;
+	int opset, input;
 } sinces[] = {
 #define X(NAME, DOMAIN, SINCE, REMOVED) {#NAME, NULL, DOMAIN, SINCE},
 #include "opset.inc"
 #undef X
     {"Attention", "left_window_size", "", 25},
     {"Attention", "right_window_size", "", 25},
+    {"Attention", NULL, "", 24, 6}, /* nonpad_kv_seqlen */
     {"AveragePool", "ceil_mode", "", 22}, /* since then a last window all in the padding is none */
     {"Cast", "round_mode", "", 24},
     {"CastLike", "round_mode", "", 24},
@@ -302,7 +303,7 @@ static bool note_op(writer *w, const gg_node *n)
 	for (size_t i = 0; i < sizeof sinces / sizeof *sinces; i++) {
 		const struct since *s = &sinces[i];
 		if (strcmp(s->op, n->op->name) || strcmp(s->domain, domain) ||
-		    (s->attr && !gg_find_attr(n, s->attr)))
+		    (s->attr && !gg_find_attr(n, s->attr)) || (s->input && !gg_in(n, s->input)))
 			continue;
 		known = true;
 		if (!*domain)
