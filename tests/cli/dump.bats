@@ -49,9 +49,9 @@ EOF
 	gg-select --target=ref g.gg | gg-build >built
 	gg-build --no-reuse built | gg-dump --memory >apart
 	gg-dump --memory built >m
-	[ "$(sed -n 's/^arena *//p' m)" = '128 bytes' ]
+	[ "$(sed -n 's/^arena *//p' m)" = '64 bytes' ]
 	[ "$(sed -n 's/^arena *//p' apart)" = '192 bytes' ]
-	grep -q '^bound *128 bytes .* 1.500 of it' apart
+	grep -q '^bound *64 bytes .* 3.000 of it' apart
 	cat >if.gg <<-'EOF'
 		input %c : bool[]
 		input %x : f32[2]
