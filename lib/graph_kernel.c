@@ -179,6 +179,7 @@ static void give_outputs(maker *k, gg_node *n)
 		}
 }
 
+/* Nobody reads it yet. */
 static gg_node *place(maker *k, gg_node *before)
 {
 	const char **name = gg_xcalloc((size_t)k->nout + 1, sizeof *name);
@@ -188,13 +189,23 @@ static gg_node *place(maker *k, gg_node *before)
 	gg_set_attr_graph(n, "body", k->c.to);
 	for (int i = 0; i < k->nout; i++) {
 		know(n->out[i], k->out[i]);
-		take_place(n->out[i], k->out[i]);
+		n->out[i]->layout = k->out[i]->layout;
 	}
 	free(name);
 	return n;
 }
 
-gg_node *gg_gk_make(gg_graph *g, gg_node *const *n, size_t count)
+static void replace(maker *k, gg_node *made, gg_node *const *n, size_t count)
+{
+	for (int i = 0; i < k->nout; i++)
+		take_place(made->out[i], k->out[i]);
+	for (size_t i = 0; i < count; i++)
+		gg_merge_loc(made, n[i]);
+	for (size_t i = count; i-- > 0;)
+		gg_remove_node(n[i]);
+}
+
+gg_node *gg_gk_make_if(gg_graph *g, gg_node *const *n, size_t count, gg_gk_fits *fits, void *ctx)
 {
 	size_t nin = 1, nout = 1;
 	for (size_t i = 0; i < count; i++) {
@@ -212,16 +223,20 @@ gg_node *gg_gk_make(gg_graph *g, gg_node *const *n, size_t count)
 	if (!k.nout)
 		gg_bug("nobody reads what the new GraphKernel of '%s' makes", gg_node_name(n[0]));
 	gg_node *made = place(&k, n[count - 1]->next);
-	for (size_t i = 0; i < count; i++)
-		gg_merge_loc(made, n[i]);
-	for (size_t i = count; i-- > 0;)
-		gg_remove_node(n[i]);
+	if (!fits || fits(ctx, made)) {
+		replace(&k, made, n, count);
+	} else {
+		gg_remove_node(made);
+		made = 0;
+	}
 	gg_map_fini(&k.c.map);
 	gg_map_fini(&k.member);
 	free(k.in);
 	free(k.out);
 	return made;
 }
+
+gg_node *gg_gk_make(gg_graph *g, gg_node *const *n, size_t count) { return gg_gk_make_if(g, n, count, 0, 0); }
 
 /* ---- a kernel to nodes ------------------------------------------------------------------------- */
 

@@ -18,6 +18,9 @@ const char *gg_gk_bars(const gg_node *n);
  * the last of them stood: sort the graph when all is done. Small constants move inside; outputs keep
  * their names. At least one output must be read by others. */
 gg_node *gg_gk_make(gg_graph *g, gg_node *const *n, size_t count);
+/* The same where the new node, which nobody reads yet, fits; NULL: it does not, and all is as it was. */
+typedef bool gg_gk_fits(void *ctx, const gg_node *made);
+gg_node *gg_gk_make_if(gg_graph *g, gg_node *const *n, size_t count, gg_gk_fits *fits, void *ctx);
 /* The value is a constant that moves inside: axes, shapes, numbers. */
 bool gg_gk_moves_inside(const gg_value *v);
 /* The body's nodes instead of the node. */

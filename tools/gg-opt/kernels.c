@@ -37,3 +37,15 @@ void gg_fusable(const gg_target *t, const gg_groups *w, bool *may)
 		i = k;
 	}
 }
+
+bool gg_target_takes(const gg_target *t, const gg_node *kernel, const char **why)
+{
+	const gg_row *r = t && t->nrows ? gg_target_why(t, kernel, why) : 0;
+	return !t || !t->nrows || (r && strcmp(r->kernel, "ref"));
+}
+
+bool gg_on_target(const gg_target *t, const gg_node *n)
+{
+	const gg_row *r = t && t->nrows ? gg_target_row(t, n) : 0;
+	return !t || !t->nrows || (r && strcmp(r->kernel, "ref")) || is_view(n) || is_op(n, "Expand");
+}

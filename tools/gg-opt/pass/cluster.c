@@ -18,8 +18,9 @@ static bool join(void *ctx, const gg_node *a, const gg_node *b)
 	return !x->layout || (is_pointwise(a) && is_pointwise(b) && gg_shape_eq(&x->shape, &y->shape));
 }
 
-static bool takes_layout(const work *w, const gg_node *n)
+static bool takes_layout(void *ctx, const gg_node *n)
 {
+	const work *w = ctx;
 	const gg_row *r = n->out[0]->layout ? gg_target_row(w->t, n) : 0;
 	return !n->out[0]->layout || (r && r->layouts >> n->out[0]->layout & 1);
 }
@@ -39,13 +40,13 @@ static bool make(work *w, uint32_t r, gg_node **list)
 	}
 	if (!gg_apply(w->p, list[0]))
 		return true;
-	gg_node *n = gg_gk_make(w->g, list, count);
-	if (!takes_layout(w, n)) {
-		w->p->applied--;
-		gg_refused(w->p, n, "the target has no kernel for it in this layout");
-		return gg_gk_inline(w->p->d, n);
+	gg_node *n = gg_gk_make_if(w->g, list, count, takes_layout, w);
+	if (n) {
+		gg_move_up(n);
+		return true;
 	}
-	gg_move_up(n);
+	w->p->applied--;
+	gg_refused(w->p, list[0], "the target has no kernel for it in this layout");
 	return true;
 }
 

@@ -37,7 +37,16 @@ static inline bool is_view(const gg_node *n) { return n->op->flags & GG_VIEW; }
 
 /* The node may stand in a kernel: pointwise, a reduction, a view, Expand, a GraphKernel. */
 bool gg_may_fuse(const gg_node *n);
+/* The target has a kernel of its own for the GraphKernel, or there is no target with kernels. */
+bool gg_target_takes(const gg_target *t, const gg_node *kernel, const char **why);
+/* The target has a kernel of its own for the node, and so may have one for a GraphKernel with it. */
+bool gg_on_target(const gg_target *t, const gg_node *n);
 /* By number: those of them that no convolution or product computes on its way. */
 void gg_fusable(const gg_target *t, const gg_groups *w, bool *may);
+
+static inline const char *kernel_refusal(gg_pass_run *p, const char *what, const char *why)
+{
+	return gg_intern(gg_printf(&p->scratch, "%s: %s", what, why));
+}
 
 #endif

@@ -19,6 +19,7 @@ typedef struct work {
 	const gg_target *t;
 	gg_groups groups;
 	area *area; /* by number of a node */
+	const char *why;
 } work;
 
 enum { MAX_AREA = 200, LONG_ROW = 12288, LAUNCH = 4096, SYMBOL = 64, MAX_SYMBOLS = 16 };
@@ -185,20 +186,13 @@ static void measure_chain(work *w, const gg_node *n)
 		a->chain = 0;
 }
 
-/* The target has a kernel of its own for the node, and so may have one for a kernel with it. */
-static bool on_target(const work *w, const gg_node *n)
-{
-	const gg_row *r = w->t && w->t->nrows ? gg_target_row(w->t, n) : 0;
-	return !r || strcmp(r->kernel, "ref") || is_view(n) || is_op(n, "Expand");
-}
-
 static void place(work *w, const gg_node *n)
 {
 	area *a = &w->area[n->mark];
 	int row = is_reduction(n) ? gg_row_axes(n) : 0;
 	const gg_shape *s = is_reduction(n) ? &gg_in(n, 0)->shape : &n->out[0]->shape;
 	*a = (area){.up = (uint32_t)n->mark, .count = 1, .full = gg_shape_count_dim(s, 0, s->rank)};
-	a->apart = row < 0 || gg_is_gk(n) || !on_target(w, n);
+	a->apart = row < 0 || gg_is_gk(n) || !gg_on_target(w->t, n);
 	a->row = row > 0 ? gg_shape_count_dim(s, s->rank - row, s->rank) : 0;
 	a->narrow = is_reduction(n);
 	const gg_node *p = narrow_source(w, n);
@@ -239,29 +233,24 @@ static bool *choose(work *w, size_t *kept)
 	return in;
 }
 
-static bool taken(const work *w, const gg_node *kernel, const char **why)
+static bool fits(void *ctx, const gg_node *kernel)
 {
-	const gg_row *r = w->t && w->t->nrows ? gg_target_why(w->t, kernel, why) : 0;
-	return !w->t || !w->t->nrows || (r && strcmp(r->kernel, "ref"));
+	work *w = ctx;
+	return gg_target_takes(w->t, kernel, &w->why);
 }
 
-static bool make(work *w, uint32_t r, const bool *in, gg_node *const *made, gg_node **list)
+static void make(work *w, uint32_t r, const bool *in, gg_node *const *made, gg_node **list)
 {
 	size_t n = 0, computing = 0;
-	const char *why = "";
 	for (uint32_t i = w->groups.first[r]; i != GG_NO_NODE; i = w->groups.next[i])
 		if (in[i]) {
 			list[n++] = made[i];
 			computing += !is_view(made[i]);
 		}
 	if (computing < 2)
-		return true;
-	gg_node *kernel = gg_gk_make(list[0]->graph, list, n);
-	if (taken(w, kernel, &why))
-		return true;
-	gg_refused(w->p, kernel,
-	           gg_intern(gg_printf(&w->p->scratch, "the target has no kernel for it: %s", why)));
-	return gg_gk_inline(w->p->d, kernel);
+		return;
+	if (!gg_gk_make_if(list[0]->graph, list, n, fits, w))
+		gg_refused(w->p, list[0], kernel_refusal(w->p, "the target has no kernel for it", w->why));
 }
 
 static bool plain(const gg_graph *b)
@@ -279,7 +268,6 @@ static bool plain(const gg_graph *b)
 static bool split(work *w, gg_node *n)
 {
 	gg_graph *b = gg_gk_body(n);
-	const char *why;
 	size_t kept = 0;
 	gg_groups_list(&w->groups, &w->p->scratch, b);
 	w->groups.join = joins;
@@ -291,14 +279,14 @@ static bool split(work *w, gg_node *n)
 	bool *in = choose(w, &kept), whole = kept == w->groups.n;
 	for (uint32_t i = 1; i < w->groups.n; i++)
 		whole &= gg_groups_root(&w->groups, i) == gg_groups_root(&w->groups, 0);
-	if ((whole && taken(w, n, &why)) || !gg_apply(w->p, n))
+	if ((whole && gg_target_takes(w->t, n, &w->why)) || !gg_apply(w->p, n))
 		return true;
 	gg_node **made = gg_alloc_n(&w->p->scratch, w->groups.n + 1, sizeof *made);
 	gg_node **list = gg_alloc_n(&w->p->scratch, w->groups.n + 1, sizeof *list);
 	bool good = gg_gk_spread(w->p->d, n, made);
 	for (uint32_t i = 0; i < w->groups.n && good; i++)
 		if (gg_groups_root(&w->groups, i) == i)
-			good = make(w, i, in, made, list);
+			make(w, i, in, made, list);
 	return good;
 }
 
