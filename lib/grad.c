@@ -1,4 +1,5 @@
 #include "grad.h"
+#include <fnmatch.h>
 
 void gg_give(gg_builder *t, gg_value *v, gg_value *g)
 {
@@ -226,4 +227,96 @@ gg_node *gg_grad_three(gg_builder *t, gg_node *n, const char *op, int nin, gg_va
 	take_attrs(k, n);
 	t->bad = !gg_infer_node(t->d, k);
 	return t->bad ? 0 : k;
+}
+
+/* ---- reverse mode --------------------------------------------------------------------------------- */
+void gg_grad_begin(gg_graph *g, const gg_node *last)
+{
+	gg_diag silent = {.silent = true};
+	for (gg_node *n = g->first, *next; n && n != last; n = next) {
+		next = n->next;
+		if (n->op->expand && !n->op->aliases && !n->op->grad)
+			n->op->expand(&silent, n);
+	}
+	for (size_t i = 0; i < g->nin; i++)
+		g->in[i]->mark = 0;
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		v->mark = 0;
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				n->out[i]->mark = 0;
+}
+
+/* What is made from wanted values is wanted too, unless the op has no gradient. */
+static void mark_made(gg_graph *g, const char *stop)
+{
+	for (gg_node *n = g->first; n; n = n->next) {
+		bool any = false;
+		for (int i = 0; i < n->nin; i++)
+			any |= gg_grad_wanted(n->in[i].value);
+		for (int i = 0; any && i < n->nout && n->op->grad != gg_grad_zero; i++) {
+			gg_value *v = n->out[i];
+			if (v && gg_dtype_class((gg_dtype)v->dtype) == 'F' &&
+			    !(stop && !fnmatch(stop, v->name, 0)))
+				v->mark = GG_GRAD_WANTED;
+		}
+	}
+}
+
+/* The way from a node to where the walk began, for the message. */
+static const char *path_from(gg_builder *t, const gg_node *n)
+{
+	gg_buf b = {0};
+	const char *s;
+	for (int steps = 0; n && steps < 12; steps++) {
+		const gg_node *next = 0;
+		gg_buf_printf(&b, "%s%s '%s'", b.len ? " -> " : "", n->op->name, gg_node_name(n));
+		for (int i = 0; i < n->nout && !next; i++)
+			for (const gg_use *u = n->out[i] ? n->out[i]->uses : 0; u && !next; u = u->next)
+				if (u->node && u->node->nout && gg_grad_of(u->node->out[0]))
+					next = u->node;
+		n = next;
+	}
+	s = gg_printf(&t->g->m->arena, "%s", b.p ? b.p : "");
+	gg_buf_fini(&b);
+	return s;
+}
+
+/* All gradients that came to its outputs were taken by the rule. */
+static bool all_taken(gg_builder *t, const gg_node *n)
+{
+	for (int i = 1; i < n->nout; i++)
+		if (gg_grad_of(n->out[i]) && !(n->mark >> (i < 63 ? i : 63) & 1))
+			return gg_node_error(t->d, GG_UNSUPPORTED, n,
+			                     "no gradient through its output %d, on the way to the loss: %s",
+			                     i, path_from(t, n));
+	return true;
+}
+
+bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop)
+{
+	mark_made(t->g, stop);
+	if (!dy || !gg_grad_wanted(y))
+		return dy && !t->bad;
+	y->mark = (uint64_t)(uintptr_t)dy;
+	for (gg_node *n = y->producer, *prev; n && !t->bad; n = prev) {
+		bool reached = false, any = false;
+		prev = n->prev;
+		for (int i = 0; i < n->nout; i++)
+			reached |= gg_grad_of(n->out[i]) != 0;
+		for (int i = 0; i < n->nin; i++)
+			any |= gg_grad_wanted(n->in[i].value);
+		if (!reached || !any)
+			continue;
+		if (!n->op->grad)
+			return gg_node_error(t->d, GG_UNSUPPORTED, n,
+			                     "no gradient for this op, on the way to the loss: %s",
+			                     path_from(t, n));
+		n->mark = 0;
+		n->op->grad(t, n, gg_grad_out(n, 0));
+		if (!t->bad && !all_taken(t, n))
+			return false;
+	}
+	return !t->bad;
 }

@@ -43,6 +43,13 @@ gg_value *gg_grad_like(gg_builder *t, const gg_node *n, gg_value *g, gg_value *l
 /* The rule does not serve this node: "no gradient: why". */
 void gg_grad_lacks(gg_builder *t, const gg_node *n, const char *why);
 
+/* Reverse mode, for the pass grad and the op Gradient. Everything of the graph is unmarked, fused ops
+ * without a rule before `last` are put in plain ops; then the caller marks what gradients are wanted of
+ * (GG_GRAD_WANTED) and calls the walk, which gives y the gradient dy and runs the rules backwards.
+ * `stop`: a glob of values through which nothing flows, or NULL. */
+void gg_grad_begin(gg_graph *g, const gg_node *last);
+bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop);
+
 /* Rules of many ops. */
 void gg_grad_zero(gg_builder *t, gg_node *n, gg_value *dy);    /* constant nearly everywhere, or chance */
 void gg_grad_sum(gg_builder *t, gg_node *n, gg_value *dy);     /* of all inputs, broadcast */

@@ -186,6 +186,16 @@ gg_value *gg_expand_node(gg_diag *d, gg_node *n, const char *op, int nin, gg_val
 	return gg_infer_node(d, k) ? k->out[0] : 0;
 }
 
+bool gg_expand_identity(gg_diag *d, gg_node *n)
+{
+	gg_value *y = gg_expand_node(d, n, "Identity", 1, (gg_value *[]){gg_in(n, 0)});
+	if (!y)
+		return false;
+	gg_replace_value(n->out[0], y);
+	gg_remove_node(n);
+	return true;
+}
+
 gg_value *gg_expand_activation(gg_diag *d, gg_node *n, gg_value *x, const char *name)
 {
 	const struct activation *a = find_activation(name);

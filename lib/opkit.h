@@ -42,6 +42,8 @@ bool gg_activation_known(const char *name);
 void gg_activate(const char *name, gg_tensor *t); /* in place, rounded like a node of its own */
 /* Adds the node before n; returns its output, or x when there is none. */
 gg_value *gg_expand_activation(gg_diag *d, gg_node *n, gg_value *x, const char *name);
+/* Puts Identity of input 0 in n's place: for ops that say something and compute nothing. */
+bool gg_expand_identity(gg_diag *d, gg_node *n);
 /* A plain node before n with one inferred output; NULL when inference fails. */
 gg_value *gg_expand_node(gg_diag *d, gg_node *n, const char *op, int nin, gg_value *const *in);
 

@@ -240,14 +240,15 @@ assert len(l) == 30 and l[7]["step"] == 7 and len(l[7]["w"]) == 3 and l[7]["loss
 		param %loss_scale : f32[] = 1024
 		param %loss_scale.good : i64[] = 1997
 		%grad.w = Mul(%g, %loss_scale)
-		%loss = ReduceSum(%w) {keepdims=0}
+		%sum = ReduceSum(%w) {keepdims=0}
+		%loss = ScaleGradient(%sum, %loss_scale, %loss_scale.good)
 		output %loss
 	END
 	/usr/bin/python3 -c 'import numpy as np
 g = np.ones((6, 2), "f4"); np.save("plain.npy", g[:5]); g[3, 1] = np.inf; np.save("g.npy", g)
 g[3, 1] = np.nan; np.save("nan.npy", g)'
 	opt=adam:lr=0.1
-	sed 's/Mul(%g, %loss_scale)/Identity(%g)/; /loss_scale/d' scaled.gg | gg-opt --pass=$opt |
+	sed 's/Mul(%g, %loss_scale)/Identity(%g)/; s/ScaleGradient.*/Identity(%sum)/; /loss_scale/d' scaled.gg | gg-opt --pass=$opt |
 		gg-run -q --data g=plain.npy --steps=5 --save want.gg
 	for g in g.npy nan.npy; do
 		gg-opt --pass=$opt scaled.gg | gg-opt | gg-run -q --data g=$g --steps=6 --save got.gg \
@@ -467,9 +468,11 @@ assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).m
 	refused 2 "ignore_index takes a whole number, not 'x'" gg-opt --pass=$loss:ignore_index=x net.gg
 	refused 2 "freeze=v* is the name of no parameter" gg-opt "--pass=$loss,grad:freeze=v*" net.gg
 	refused 2 "pass 'grad': option 'freeze' is given twice" gg-opt --pass=$loss,grad:freeze=b:freeze=w net.gg
-	# Only autocast's own name is taken.
+	# No name is autocast's own.
 	gg-opt --pass=$loss,autocast,grad,sgd net.gg | gg-run -q --list-io | grep -q "^state.loss_scale.w"
 	sed 's/loss_scale.w/loss_scale/' net.gg >scale.gg
-	refused 3 "the parameter 'loss_scale' is read before the gradients" gg-opt --pass=$loss,grad scale.gg
-	refused 3 "the name 'loss_scale' is taken" gg-opt --pass=$loss,autocast scale.gg
+	gg-opt --pass=$loss,grad,sgd scale.gg | gg-run -q --list-io | grep -q "^state.loss_scale.f32.\[3,4\]"
+	gg-opt --pass=$loss,autocast,grad,sgd scale.gg | gg-run -q --list-io >list
+	grep -q "^state.loss_scale.f32.\[3,4\]" list
+	grep -q "^state.loss_scale.2.f32.\[\]" list
 }

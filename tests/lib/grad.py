@@ -154,6 +154,10 @@ CASES = {
                        "%r = ConvTranspose(%x, %w, %b) {strides=[2,1], pads=[1,0,0,1], output_padding=[1,0]}"),
                       ({"x": (1, 4, 5), "w": (4, 2, 3)}, "%r = ConvTranspose(%x, %w) {group=2, dilations=[2], strides=[3]}")],
     "Cosh": [(X, "%r = Cosh(%x)")],
+    "CumProd": [(X, "const %a : i64[] = 1\n%r = CumProd(%x, %a)"),
+                ({"x": (2, 5)}, "const %z : f64[5] = [1, 1, 0, 1, 0]\nconst %a : i64[] = 1\n%h = Mul(%x, %z)\n%r = CumProd(%h, %a)"),
+                ({"x": (5, 2)}, "const %z : f64[5,1] = [1, 1, 0, 1, 1]\nconst %a : i64[] = 0\n%h = Mul(%x, %z)\n"
+                                "%r = CumProd(%h, %a) {exclusive=1, reverse=1}")],
     "CumSum": [(X, "const %a : i64[] = 1\n%h = CumSum(%x, %a)\n%r = Mul(%h, %h)"),
                (X, "const %a : i64[] = 0\n%r = CumSum(%x, %a) {exclusive=1, reverse=1}"),
                (X, "const %a : i64[] = -1\n%r = CumSum(%x, %a) {reverse=1}")],
@@ -222,6 +226,8 @@ CASES = {
     "Sinh": [(X, "%r = Sinh(%x)")],
     "Softsign": [(X, "%r = Softsign(%x)")],
     "SpaceToDepth": [({"x": (2, 1, 2, 4)}, "%h = SpaceToDepth(%x) {blocksize=2}\n%r = Mul(%h, %h)")],
+    "ScaleGradient": [(X, "const %s : f64[] = 1\n%h = ScaleGradient(%x, %s)\n%r = Mul(%h, %x)")],
+    "StopGradient": [(X, "%e = Sin(%x)\n%f = Floor(%e)\n%h = StopGradient(%f)\n%r = Add(%h, %x)")],
     "Tan": [(X, "%r = Tan(%x)")],
     "ThresholdedRelu": [(X, "%r = ThresholdedRelu(%x) {alpha=0.2}")],
     "Tile": [({"x": (2, 3)}, "const %k : i64[2] = [3, 1]\n%h = Tile(%x, %k)\n%r = Mul(%h, %h)"),
@@ -233,18 +239,26 @@ CASES = {
     "Unsqueeze": [(X, "const %a : i64[2] = [0, 2]\n%h = Unsqueeze(%x, %a)\n%r = Mul(%h, %h)")],
 }
 
+# Gradients of gradients, where there is more to it than a line: an op's first case.
+TWICE = """AveragePool BatchNormalization Celu Concat Conv ConvTranspose CumProd Div Einsum Erf Gather Gelu Gemm GroupNormalization
+    LRN LayerNormalization LogSoftmax LpNormalization MatMul MaxPool Mish NegativeLogLikelihoodLoss Pad Pow RMSNormalization
+    ReduceL2 ReduceLogSumExp ReduceMax ReduceProd Relu Resize ScatterND Sigmoid Slice Softmax SoftmaxCrossEntropyLoss Split Sqrt
+    Tanh Transpose Where""".split()
+
 
 def dims(shape):
     return ",".join(map(str, shape))
 
 
-def graph(params, text, kind):
-    """All of %r, each element with a factor of its own, summed."""
+def graph(params, text, kind, square=False):
+    """All of %r, or its square, each element with a factor of its own, summed."""
     lines = [f"{kind(n)} %{n} : f64[{dims(s)}]" + (f' = npy("{n}.npy")' if kind(n) == "param" else "")
              for n, s in params.items()]
     for line in text.splitlines():
         lines.insert(len(params), line) if line.startswith("const") else lines.append(line)
-    return "\n".join(lines) + "\n%q1 = Mul(%r, %factor)\n%loss = ReduceSum(%q1) {keepdims=0}\n"
+    r = "%q0"
+    lines.append("%q0 = Mul(%r, %r)" if square else "%q0 = Identity(%r)")
+    return "\n".join(lines) + f"\n%q1 = Mul({r}, %factor)\n%loss = ReduceSum(%q1) {{keepdims=0}}\n"
 
 
 def sh(line, folder):
@@ -252,59 +266,96 @@ def sh(line, folder):
 
 
 def shape_of_r(text, folder):
-    open(folder + "/f.gg", "w").write(text.split("%q1 =")[0] + "output %r\n")
+    open(folder + "/f.gg", "w").write(text.split("%q0 = ")[0] + "output %r\n")
     sh("gg-run -q --target=ref f.gg --output r=r.npy", folder)
     return np.load(folder + "/r.npy").shape
 
 
-def check(params, text, bounds, folder, rng):
+def difference(graph, n, value, folder):
+    """d loss / d n by central differences of a graph of which n is an input."""
+    open(folder + "/f.gg", "w").write(graph)
+    steps = np.repeat(value.reshape(1, -1), 2 * value.size, 0)
+    for i in range(value.size):
+        steps[2 * i, i] += H
+        steps[2 * i + 1, i] -= H
+    np.save(folder + "/steps.npy", steps.reshape((-1,) + value.shape))
+    loss = [float(l.split()[1]) for l in
+            sh(f"gg-run -q --target=ref --data {n}=steps.npy --steps={len(steps)} --print loss f.gg", folder)
+            .decode().splitlines()]
+    return ((np.array(loss[0::2]) - np.array(loss[1::2])) / (2 * H)).reshape(value.shape)
+
+
+def gradients(graph, names, folder):
+    open(folder + "/g.gg", "w").write(graph)
+    sh("gg-opt --pass=grad:outputs=1 g.gg -o b.gg && gg-run -q --target=ref b.gg" +
+       "".join(f" --output grad.{n}=d{n}.npy" for n in names), folder)
+    return {n: np.load(f"{folder}/d{n}.npy") for n in names}
+
+
+def compare(got, want):
+    if got.shape != want.shape:
+        return f"has shape {got.shape}"
+    worst = np.abs(got - want).max(initial=0) / max(1, np.abs(want).max(initial=0))
+    return "" if worst < 2e-4 else f"off by {worst:.3g}"
+
+
+def of_gradients(graph, params, folder):
+    """A loss of the gradients of the first one: each element of them with a factor of its own."""
+    open(folder + "/h.gg", "w").write(graph.replace("%loss", "%first"))
+    text = sh("gg-opt --pass=grad:of=first:wrt=all:prefix=d. h.gg | gg-dump", folder).decode()
+    text = "".join(l + "\n" for l in text.splitlines() if not l.startswith(("output", "stage", "history")))
+    for n, s in params.items():
+        text += f'const %c.{n} : f64[{dims(s)}] = npy("c.{n}.npy")\n%m.{n} = Mul(%d.{n}, %c.{n})\n'
+        text += f"%s.{n} = ReduceSum(%m.{n}) {{keepdims=0}}\n"
+    return text + f"%loss = Sum({', '.join('%s.' + n for n in params)})\noutput %loss\n"
+
+
+def check(params, text, bounds, folder, rng, twice=False):
     lo, hi = bounds
     values = {n: rng.uniform(lo, hi, s) for n, s in params.items()}
-    for n in params:
+    for n, s in params.items():
         np.save(f"{folder}/{n}.npy", values[n])
-    body = graph(params, text, lambda n: "param")
-    factor = rng.normal(size=shape_of_r(body, folder))
+        np.save(f"{folder}/c.{n}.npy", rng.normal(size=s))
+    factor = rng.normal(size=shape_of_r(graph(params, text, lambda n: "param"), folder))
     np.save(folder + "/factor.npy", factor)
     const = f'const %factor : f64[{dims(factor.shape)}] = npy("factor.npy")\n'
-    open(folder + "/g.gg", "w").write(const + body + "output %loss\n")
-    sh("gg-opt --pass=grad:outputs=1 g.gg -o b.gg && gg-run -q --target=ref b.gg" +
-       "".join(f" --output grad.{n}=d{n}.npy" for n in params), folder)
-    worst = 0
+
+    def whole(kind):
+        g = const + graph(params, text, kind, twice) + "output %loss\n"
+        return of_gradients(g, params, folder) if twice else g
+
+    got = gradients(whole(lambda n: "param"), params, folder)
     for n in params:
-        got, want = np.load(f"{folder}/d{n}.npy"), np.zeros(values[n].size)
-        steps = np.repeat(values[n].reshape(1, -1), 2 * values[n].size, 0)
-        for i in range(values[n].size):
-            steps[2 * i, i] += H
-            steps[2 * i + 1, i] -= H
-        np.save(folder + "/steps.npy", steps.reshape((-1,) + params[n]))
-        forward = graph(params, text, lambda k: "input" if k == n else "param")
-        open(folder + "/f.gg", "w").write(const + forward + "output %loss\n")
-        # the loss less its first value, so that nine digits are enough
-        loss = [float(l.split()[1]) for l in
-                sh(f"gg-run -q --target=ref --data {n}=steps.npy --steps={len(steps)} --print loss f.gg", folder)
-                .decode().splitlines()]
-        want = (np.array(loss[0::2]) - np.array(loss[1::2])) / (2 * H)
-        if got.shape != params[n]:
-            return f"{n} has shape {got.shape}"
-        worst = max(worst, np.abs(got.ravel() - want).max() / max(1, np.abs(want).max()))
-    return "" if worst < 2e-4 else f"off by {worst:.3g}"
+        want = difference(whole(lambda k: "input" if k == n else "param"), n, values[n], folder)
+        why = compare(got[n], want)
+        if why:
+            return f"{n} {why}"
+    return ""
+
+
+def cases(ops):
+    for op in ops:
+        for i, case in enumerate(CASES.get(op, [None])):
+            yield f"{op} {i}", case, False
+    for op in ops:
+        if op in TWICE:
+            yield f"{op} twice", CASES[op][0], True
 
 
 def main():
     rng, number, bad = np.random.default_rng(5), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        for op in sys.argv[1:] or RULES:
-            for i, case in enumerate(CASES.get(op, [None])):
-                number += 1
-                if case is None:
-                    why = "has no case"
-                else:
-                    try:
-                        why = check(case[0], case[1], case[2] if len(case) > 2 else (-1, 1), folder, rng)
-                    except subprocess.CalledProcessError:
-                        why = "fails"
-                bad += bool(why)
-                print(f"{'not ' if why else ''}ok {number} - {op} {i}{': ' if why else ''}{why}")
+        for name, case, twice in cases(sys.argv[1:] or RULES):
+            number += 1
+            if case is None:
+                why = "has no case"
+            else:
+                try:
+                    why = check(case[0], case[1], case[2] if len(case) > 2 else (-1, 1), folder, rng, twice)
+                except subprocess.CalledProcessError:
+                    why = "fails"
+            bad += bool(why)
+            print(f"{'not ' if why else ''}ok {number} - {name}{': ' if why else ''}{why}")
     print(f"1..{number}")
     return bad > 0 or number == 0
 

@@ -26,13 +26,12 @@ static const char *const none[] = {
     "MakeTuple",
     "TupleGetItem",
     "Reorder",
-    /* not written yet: bodies, recurrences, a product that may have been zero, samples at any place */
+    /* not written yet: bodies, recurrences, samples at any place */
     "Loop",
     "Scan",
     "GRU",
     "LSTM",
     "RNN",
-    "CumProd",
     "GridSample",
 };
 

@@ -296,8 +296,16 @@ static void clip_norm(train *t, items *l, double limit)
 }
 
 /* ---- loss scale -------------------------------------------------------------------------------
- * autocast leaves the parameter 'loss_scale', by which all gradients are multiplied, and where it is
- * to adapt 'loss_scale.good', the updates since it last changed. */
+ * autocast leaves a node ScaleGradient: loss, the scale by which all gradients are multiplied, and where
+ * it is to adapt the updates since it last changed. */
+static gg_node *scaled_loss(const gg_graph *g)
+{
+	gg_node *n = g->first;
+	while (n && (strcmp(n->op->name, "ScaleGradient") || gg_in(n, 1)->kind != GG_PARAM))
+		n = n->next;
+	return n;
+}
+
 static void unscale(train *t, items *l, gg_value *scale)
 {
 	gg_value *inverse = train_op(t, "Reciprocal", scale, 0);
@@ -335,9 +343,9 @@ static void adapt(train *t, gg_value *scale, gg_value *good, gg_value *finite)
 	gg_add_state(t->b.g, good, count);
 }
 
-static void skip_overflow(train *t, const items *l, gg_value *scale)
+static void skip_overflow(train *t, const items *l, gg_value *scale, gg_value *good)
 {
-	gg_value *good = gg_find_value(t->b.g, "loss_scale.good"), *finite = all_finite(t, l);
+	gg_value *finite = all_finite(t, l);
 	if (good && good->kind == GG_PARAM)
 		adapt(t, scale, good, finite);
 	t->apply = t->apply ? train_op(t, "And", t->apply, finite) : finite;
@@ -399,17 +407,18 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	t.next = train_op(&t, "Add", t.step, train_number(&t, "step.one", GG_I64, 1));
 	learning_rate(&t);
 	t.b.at = 0;
-	gg_value *scale = gg_find_value(g, "loss_scale");
-	scale = scale && scale->kind == GG_PARAM ? scale : 0;
-	if (scale && !scale->uses)
+	gg_node *scaled = scaled_loss(g);
+	gg_value *scale = scaled ? gg_in(scaled, 1) : 0;
+	if (scale && gg_one_use(scale))
 		t.b.bad = !gg_error(p->d, GG_MALFORMED,
-		                    "no gradient is multiplied by 'loss_scale': autocast comes before grad");
+		                    "no gradient is multiplied by '%s': autocast comes before grad",
+		                    scale->name);
 	if (scale)
 		unscale(&t, &l, scale);
 	if (group > 1)
 		accumulate(&t, &l, group);
 	if (scale)
-		skip_overflow(&t, &l, scale);
+		skip_overflow(&t, &l, scale, gg_in(scaled, 2));
 	if (value > 0)
 		clip_value(&t, &l, value);
 	if (norm > 0)

@@ -22,6 +22,7 @@ typedef struct train {
 	gg_value **pending; /* pairs of a state and its next value, to be held back where apply is false */
 	size_t npending, cap_pending;
 	gg_value *memo[4]; /* of the pass: scalars that it makes once */
+	size_t named;      /* of the pass grad: gradients that have their names */
 } train;
 
 #define train_make(t, ...) gg_put(&(t)->b, __VA_ARGS__)

@@ -82,29 +82,49 @@ static bool wanted(const gg_node *n, gg_dtype t)
 	return IS(products, n) && x->dtype == GG_F32;
 }
 
+/* The loss gets its mark: ScaleGradient, which grad and the optimiser look for. */
+static bool mark_loss(gg_pass_run *p, gg_graph *g, gg_value *loss, float start, bool dynamic)
+{
+	const gg_shape scalar = {.rank = 0};
+	const char *final = loss->name, *name = gg_fresh_name(g, "loss_scale");
+	const char *made = gg_fresh_name(g, "scaled_loss");
+	int64_t none = 0;
+	gg_value *in[] = {loss, 0, 0};
+	in[1] = gg_add_const(g, GG_PARAM, name, GG_F32, &scalar, gg_data_inline(p->m, &start, 4));
+	if (dynamic)
+		in[2] = gg_add_const(g, GG_PARAM, gg_fresh_name(g, gg_printf(&p->scratch, "%s.good", name)),
+		                     GG_I64, &scalar, gg_data_inline(p->m, &none, 8));
+	gg_node *n = gg_add_node(g, loss->producer->next, gg_op_find("ScaleGradient"), dynamic ? 3 : 2, in, 1,
+	                         &made);
+	if (!gg_infer_node(p->d, n))
+		return false;
+	gg_set_input(n, 0, 0);
+	gg_replace_value(loss, n->out[0]);
+	gg_set_input(n, 0, loss);
+	if (n->out[0]->name != final) {
+		gg_rename(loss, gg_fresh_name(g, final));
+		gg_rename(n->out[0], final);
+	}
+	return true;
+}
+
 static bool add_scale(gg_pass_run *p, gg_graph *g)
 {
 	const char *how = gg_pass_option(p, "loss_scale");
 	bool dynamic = !how || !strcmp(how, "dynamic");
-	double start = 65536, zero = 0;
-	const gg_shape scalar = {.rank = 0};
-	gg_tensor one = {.dtype = GG_F32, .data = &zero};
+	double start = 65536;
+	gg_value *loss = gg_find_value(g, "loss");
 	if (!dynamic && (!gg_parse_float(how, &start) || !(start >= 0)))
 		return gg_error(p->d, GG_USAGE,
 		                "pass 'autocast': loss_scale takes dynamic or a number, not '%s'", how);
 	if (start == 0)
 		return true;
-	if (gg_find_value(g, "loss_scale") || gg_find_value(g, "loss_scale.good"))
-		return gg_error(p->d, GG_MALFORMED,
-		                "the name 'loss_scale' is taken: the graph has such a value already");
-	gg_set_f64(&one, 0, start);
-	gg_add_const(g, GG_PARAM, gg_intern("loss_scale"), GG_F32, &scalar,
-	             gg_data_inline(p->m, one.data, 4));
-	int64_t none = 0;
-	if (dynamic)
-		gg_add_const(g, GG_PARAM, gg_intern("loss_scale.good"), GG_I64, &scalar,
-		             gg_data_inline(p->m, &none, 8));
-	return true;
+	if (!loss || !loss->producer)
+		return gg_error(
+		    p->d, GG_USAGE,
+		    "pass 'autocast': the graph has no value 'loss' to scale: the pass loss comes first, or "
+		    "loss_scale=0");
+	return mark_loss(p, g, loss, (float)start, dynamic);
 }
 
 static bool take_dtype(gg_pass_run *p, gg_dtype *t)
@@ -155,8 +175,8 @@ const gg_pass gg_pass_autocast = {
                "moves elements stay in the precision of their input. Parameters stay f32 (the master "
                "weights) and are cast\n"
                "once a step. The loss, normalisation, softmax and reductions stay f32. It goes before grad.\n"
-               "With f16 the parameter 'loss_scale' is added: grad multiplies all gradients by it, and the "
-               "optimiser divides\n"
+               "With f16 the loss gets a scale, the parameter 'loss_scale' of a node ScaleGradient: grad "
+               "multiplies all gradients by it, and the optimiser divides\n"
                "by it, leaves an update out that has a gradient which is not finite, and then halves it; "
                "after 2000 updates\n"
                "in a row it doubles it (torch.amp.GradScaler's rule; it starts as 65536). loss_scale=X keeps "

@@ -2,49 +2,6 @@
 #include "../../../lib/grad.h"
 #include <fnmatch.h>
 
-/* Marks what a gradient is wanted of: trained parameters, and what is made from them up to the loss. */
-static void mark_wanted(gg_pass_run *p, gg_graph *g)
-{
-	const char *freeze = gg_pass_option(p, "freeze");
-	for (size_t i = 0; i < g->nin; i++)
-		g->in[i]->mark = 0;
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = v->kind == GG_PARAM && gg_dtype_class((gg_dtype)v->dtype) == 'F' && v->uses &&
-		                  !(freeze && !fnmatch(freeze, v->name, 0))
-		              ? GG_GRAD_WANTED
-		              : 0;
-	for (gg_node *n = g->first; n; n = n->next) {
-		bool any = false;
-		for (int i = 0; i < n->nin; i++)
-			any |= n->in[i].value && n->in[i].value->mark;
-		for (int i = 0; i < n->nout; i++)
-			if (n->out[i])
-				n->out[i]->mark = any && gg_dtype_class((gg_dtype)n->out[i]->dtype) == 'F'
-				                      ? GG_GRAD_WANTED
-				                      : 0;
-	}
-}
-
-/* The way from a node to the loss, for the message. */
-static const char *path_to_loss(gg_pass_run *p, const gg_node *n)
-{
-	gg_buf b = {0};
-	const char *s;
-	for (int steps = 0; n && steps < 12; steps++) {
-		const gg_node *next = 0;
-		gg_buf_printf(&b, "%s%s '%s'", b.len ? " -> " : "", n->op->name, gg_node_name(n));
-		for (int i = 0; i < n->nout && !next; i++)
-			for (const gg_use *u = n->out[i] ? n->out[i]->uses : 0; u && !next; u = u->next)
-				if (u->node && u->node->nout && u->node->out[0] &&
-				    gg_grad_of(u->node->out[0]))
-					next = u->node;
-		n = next;
-	}
-	s = gg_printf(&p->scratch, "%s", b.p ? b.p : "");
-	gg_buf_fini(&b);
-	return s;
-}
-
 static bool is_state(const gg_graph *g, const gg_value *v)
 {
 	for (size_t i = 0; i < g->nstate; i++)
@@ -53,105 +10,80 @@ static bool is_state(const gg_graph *g, const gg_value *v)
 	return false;
 }
 
-/* Says so when a glob is the name of nothing, which is most likely a misspelt one. */
-static bool check_freeze(gg_pass_run *p, const gg_graph *g)
+static bool named(const char *glob, const gg_value *v) { return !fnmatch(glob, v->name, 0); }
+
+/* wrt=parameters, inputs, all, or a glob of both; freeze takes out again. */
+static bool chosen(gg_pass_run *p, const gg_graph *g, const gg_value *v)
 {
-	const char *freeze = gg_pass_option(p, "freeze");
-	const gg_value *v = g->consts;
-	while (freeze && v && (v->kind != GG_PARAM || fnmatch(freeze, v->name, 0)))
-		v = v->next_const;
-	return !freeze || v ||
-	       gg_error(p->d, GG_USAGE, "pass 'grad': freeze=%s is the name of no parameter", freeze);
+	const char *freeze = gg_pass_option(p, "freeze"), *wrt = gg_pass_option(p, "wrt");
+	bool param = v->kind == GG_PARAM;
+	if (gg_dtype_class((gg_dtype)v->dtype) != 'F' || !v->uses || (param && is_state(g, v)) ||
+	    !(param || v->kind == GG_INPUT) || (freeze && named(freeze, v)))
+		return false;
+	if (!wrt || !strcmp(wrt, "parameters"))
+		return param;
+	return !strcmp(wrt, "all") || (strcmp(wrt, "inputs") ? named(wrt, v) : !param);
 }
 
-/* Autocast's, which nothing reads yet; one that the network reads would be trained and scale as well. */
-static bool check_scale(gg_pass_run *p, gg_graph *g)
+/* Calls `each` on inputs, then on parameters and constants. */
+static bool sources(train *t, bool (*each)(train *t, gg_value *v))
 {
-	const gg_value *v = gg_find_value(g, "loss_scale");
-	return !v || v->kind != GG_PARAM || !v->uses ||
-	       gg_error(
-	           p->d, GG_MALFORMED,
-	           "pass 'grad': the parameter 'loss_scale' is read before the gradients: the name is for "
-	           "autocast");
-}
-
-/* d loss / d loss: 1, or the loss scale. */
-static gg_value *seed(train *t, gg_value *loss)
-{
-	gg_value *scale = gg_find_value(t->b.g, "loss_scale");
-	if (scale && scale->kind == GG_PARAM)
-		return train_cast(t, train_op(t, "Identity", scale, 0), (gg_dtype)loss->dtype);
-	return train_number(t, "grad.one", (gg_dtype)loss->dtype, 1);
-}
-
-/* All gradients that came to its outputs were taken by the rule. */
-static bool all_taken(train *t, const gg_node *n)
-{
-	for (int i = 1; i < n->nout; i++)
-		if (gg_grad_of(n->out[i]) && !(n->mark >> (i < 63 ? i : 63) & 1))
-			return gg_node_error(t->p->d, GG_UNSUPPORTED, n, "no gradient through its output %d",
-			                     i);
+	for (size_t i = 0; i < t->b.g->nin; i++)
+		if (!each(t, t->b.g->in[i]))
+			return false;
+	for (gg_value *v = t->b.g->consts; v; v = v->next_const)
+		if (v->kind == GG_PARAM && !each(t, v))
+			return false;
 	return true;
 }
 
-static bool walk_back(train *t, gg_value *loss)
+static bool want(train *t, gg_value *v)
 {
-	loss->mark = (uint64_t)(uintptr_t)seed(t, loss);
-	for (gg_node *n = loss->producer, *prev; n && !t->b.bad; n = prev) {
-		bool reached = false, any = false;
-		prev = n->prev;
+	v->mark = chosen(t->p, t->b.g, v) ? GG_GRAD_WANTED : 0;
+	return true;
+}
+
+/* A glob that is the name of nothing is most likely a misspelt one. */
+static bool check_glob(gg_pass_run *p, const gg_graph *g, const char *option, const char *what)
+{
+	const char *glob = gg_pass_option(p, option);
+	bool stop = !strcmp(option, "stop"), wrt = !strcmp(option, "wrt");
+	if (!glob ||
+	    (wrt && (!strcmp(glob, "parameters") || !strcmp(glob, "inputs") || !strcmp(glob, "all"))))
+		return true;
+	for (size_t i = 0; i < g->nin; i++)
+		if (named(glob, g->in[i]))
+			return true;
+	for (const gg_value *v = g->consts; v; v = v->next_const)
+		if (v->kind == GG_PARAM && named(glob, v))
+			return true;
+	for (const gg_node *n = g->first; stop && n; n = n->next)
 		for (int i = 0; i < n->nout; i++)
-			reached |= gg_grad_of(n->out[i]) != 0;
-		for (int i = 0; i < n->nin; i++)
-			any |= gg_grad_wanted(n->in[i].value);
-		if (!reached || !any)
-			continue;
-		if (!n->op->grad)
-			return gg_node_error(t->p->d, GG_UNSUPPORTED, n,
-			                     "no gradient for this op, on the way to the loss: %s",
-			                     path_to_loss(t->p, n));
-		n->mark = 0;
-		n->op->grad(&t->b, n, gg_grad_out(n, 0));
-		if (!t->b.bad && !all_taken(t, n))
-			return false;
-	}
+			if (n->out[i] && named(glob, n->out[i]))
+				return true;
+	return gg_error(p->d, GG_USAGE, "pass 'grad': %s=%s is the name of no %s", option, glob, what);
+}
+
+/* Gives a gradient its name. */
+static bool name_gradient(train *t, gg_value *v)
+{
+	gg_value *dv = chosen(t->p, t->b.g, v) ? gg_grad_of(v) : 0, *y;
+	const char *prefix = gg_pass_option(t->p, "prefix");
+	const char *name = gg_printf(&t->p->scratch, "%s%s", prefix ? prefix : "grad.", v->name);
+	if (!dv)
+		return true;
+	if (gg_find_value(t->b.g, name))
+		return gg_error(t->p->d, GG_MALFORMED,
+		                "the name '%s' is taken: the graph has such a value already", name);
+	y = dv->kind == GG_TEMP && !dv->mark ? dv : train_op(t, "Identity", dv, 0);
+	if (!y)
+		return false;
+	gg_rename(y, name);
+	y->mark = 1; /* has its name */
+	if (train_flag(t, "outputs"))
+		gg_add_output(t->b.g, y);
+	t->named++;
 	return !t->b.bad;
-}
-
-/* A fused op without a rule has the gradient of its plain ops. */
-static void expand_fused(gg_graph *g, const gg_value *loss)
-{
-	gg_diag silent = {.silent = true};
-	for (gg_node *n = g->first, *next; n; n = next) {
-		next = n->next;
-		if (n->op->expand && !n->op->aliases && !n->op->grad && n != loss->producer)
-			n->op->expand(&silent, n);
-	}
-}
-
-/* Gives each gradient its name. */
-static bool name_gradients(train *t)
-{
-	size_t found = 0;
-	bool outputs = train_flag(t, "outputs");
-	for (gg_value *v = t->b.g->consts; v && !t->b.bad; v = v->next_const) {
-		gg_value *dv = v->kind == GG_PARAM && !is_state(t->b.g, v) ? gg_grad_of(v) : 0, *y;
-		const char *name = gg_printf(&t->p->scratch, "grad.%s", v->name);
-		if (!dv)
-			continue;
-		if (gg_find_value(t->b.g, name))
-			return gg_error(t->p->d, GG_MALFORMED,
-			                "the name '%s' is taken: the graph has such a value already", name);
-		found++;
-		y = dv->kind == GG_TEMP && strncmp(dv->name, "grad.", 5) ? dv
-		                                                         : train_op(t, "Identity", dv, 0);
-		if (!y)
-			return false;
-		gg_rename(y, name);
-		if (outputs)
-			gg_add_output(t->b.g, y);
-	}
-	return found || gg_error(t->p->d, GG_USAGE, "pass 'grad': the loss depends on no parameter");
 }
 
 /* Needs the value 'loss' that the pass loss makes.
@@ -169,13 +101,19 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		                of ? of : "loss");
 	if (gg_dtype_class((gg_dtype)loss->dtype) != 'F' || loss->shape.rank != 0)
 		return gg_error(p->d, GG_USAGE, "pass 'grad': '%s' is not a scalar of floats", loss->name);
-	if (!check_freeze(p, g) || !check_scale(p, g))
+	if (!check_glob(p, g, "freeze", "parameter") || !check_glob(p, g, "wrt", "input or parameter") ||
+	    !check_glob(p, g, "stop", "value"))
 		return false;
 	if (!gg_apply(p, loss->producer))
 		return true;
-	expand_fused(g, loss);
-	mark_wanted(p, g);
-	return walk_back(&t, loss) && name_gradients(&t);
+	gg_grad_begin(g, 0);
+	loss = gg_find_value(g, of ? of : "loss");
+	sources(&t, want);
+	gg_value *one = train_number(&t, "one", (gg_dtype)loss->dtype, 1);
+	if (!gg_grad_walk(&t.b, loss, one, gg_pass_option(p, "stop")) || !sources(&t, name_gradient))
+		return false;
+	return t.named || gg_error(p->d, GG_USAGE, "pass 'grad': the loss depends on no %s",
+	                           gg_pass_option(p, "wrt") ? "value that wrt names" : "parameter");
 }
 
 const gg_pass gg_pass_grad = {
@@ -187,13 +125,16 @@ const gg_pass gg_pass_grad = {
         "the loss.\n"
         "What broadcasting repeated is summed; Relu has the slope 0 at 0, MaxPool gives to the first of "
         "equals.\n"
-        "Running statistics have none. With a 'loss_scale' (autocast) all gradients are multiplied by it.\n"
+        "Running statistics have none. Behind ScaleGradient (autocast's loss scale) gradients are multiplied "
+        "by it;\n"
+        "StopGradient, and values that `stop` names, let none through.\n"
         "A fused op without a rule is first written in plain ops.\n"
         "An op without a rule is an error that names it and the way to the loss.",
     .pipeline = "",
-    .options = "of=NAME: another value than 'loss'; freeze=GLOB: parameters without gradients; outputs=0|1: "
-               "gradients are "
-               "outputs (0)",
+    .options =
+        "of=NAME: another value than 'loss'; wrt=parameters|inputs|all|GLOB: of what (parameters); "
+        "freeze=GLOB: what has no gradients; stop=GLOB: values through which none flows; prefix=TEXT: of "
+        "their names (grad.); outputs=0|1: gradients are outputs (0)",
     .interface = true,
     .run = run,
 };
