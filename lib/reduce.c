@@ -62,7 +62,8 @@ static int64_t most(gg_dtype t)
 
 static int64_t fold_ints(const gg_reduction *r, gg_dtype t, const void *src, int64_t off, int64_t n)
 {
-	int64_t v[BLOCK], a = r->istart, top = r->by_order && t == GG_U64 ? INT64_MIN : 0;
+	bool u = t == GG_U64;
+	int64_t v[BLOCK], a = r->istart, top = r->by_order && u ? INT64_MIN : 0;
 	if (r->by_order)
 		a = r->istart < 0 ? least(t) : most(t);
 	for (int64_t at = 0; at < n; at += BLOCK) {
@@ -70,9 +71,9 @@ static int64_t fold_ints(const gg_reduction *r, gg_dtype t, const void *src, int
 		gg_load_i64(t, src, off + at, k, v);
 		for (int64_t i = 0; top && i < k; i++)
 			v[i] ^= top;
-		a = r->istep(a, v, k);
+		a = r->istep(a, v, k, u);
 	}
-	return r->iend(a, n) ^ top;
+	return r->iend(a, n, u) ^ top;
 }
 
 static double fold_floats(const gg_reduction *r, gg_dtype t, const void *src, int64_t off, int64_t n)

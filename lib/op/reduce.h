@@ -1,7 +1,8 @@
 /* Reductions over axes: a row each. The reduced axes are brought behind the kept ones, if they
  * are not there already, and each row of them is folded in double (i64 for integers), rounded once.
  *
- * GG_REDUCTION's expressions: a is the accumulator, x the next element, n the count of elements. */
+ * GG_REDUCTION's expressions: a is the accumulator, x the next element, n the count of elements; u says that
+ * what an integer holds is a u64. */
 #ifndef GG_OP_REDUCE_H
 #define GG_OP_REDUCE_H
 
@@ -14,8 +15,8 @@ typedef struct gg_reduction {
 	double (*step)(double a, const double *x, int64_t n); /* folds n elements into a */
 	double (*end)(double a, int64_t n);
 	int64_t istart;
-	int64_t (*istep)(int64_t a, const int64_t *x, int64_t n);
-	int64_t (*iend)(int64_t a, int64_t n);
+	int64_t (*istep)(int64_t a, const int64_t *x, int64_t n, bool u);
+	int64_t (*iend)(int64_t a, int64_t n, bool u);
 	bool by_order; /* integers are compared: u64 has its top bit turned, and istart is the dtype's end */
 	void (*row)(gg_dtype t, const void *src, int64_t off, int64_t n,
 	            double *out); /* instead of step and end */
@@ -55,7 +56,7 @@ bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 		return a; \
 	} \
 	static double fend_##NAME(double a, int64_t n) { return END; } \
-	static int64_t i_##NAME(int64_t a, const int64_t *v, int64_t n) \
+	static int64_t i_##NAME(int64_t a, const int64_t *v, int64_t n, bool u) \
 	{ \
 		for (int64_t i = 0; i < n; i++) { \
 			int64_t x = v[i]; \
@@ -63,7 +64,7 @@ bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 		} \
 		return a; \
 	} \
-	static int64_t iend_##NAME(int64_t a, int64_t n) { return IEND; } \
+	static int64_t iend_##NAME(int64_t a, int64_t n, bool u) { return IEND; } \
 	static const gg_reduction row_##NAME = {START,    f_##NAME,    fend_##NAME, ISTART, \
 	                                        i_##NAME, iend_##NAME, ORDER,       0}; \
 	GG_REDUCE_OP(NAME, DOC, TYPES, __VA_ARGS__)
