@@ -64,6 +64,8 @@ void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i)
 		gg_buf_printf(b, "'%s'", ((const char *const *)t->data)[i]);
 	else if (class == 'F' || class == 'C')
 		gg_buf_printf(b, "%.9g", gg_part(t, i));
+	else if (class == 'U')
+		gg_buf_printf(b, "%llu", (unsigned long long)gg_get_i64(t, i));
 	else
 		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
 }

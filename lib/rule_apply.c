@@ -299,7 +299,7 @@ static gg_value *constant(engine *e, double x, gg_dtype t)
 	if (strchr("IUB", gg_dtype_class(t))) {
 		bool whole = fabs(x) <= 0x1p53 && x == (double)(int64_t)x;
 		gg_set_i64(&one, 0, whole ? (int64_t)x : 0);
-		if (!whole || (double)gg_get_i64(&one, 0) != x)
+		if (!whole || gg_get_f64(&one, 0) != x)
 			return 0;
 	} else if (gg_dtype_class(t) == 'F') {
 		gg_set_f64(&one, 0, x);

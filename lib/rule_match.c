@@ -32,7 +32,7 @@ bool rule_scalar(const gg_value *v, double *x)
 	if (!v || !v->data || gg_shape_count(&v->shape) != 1 || !rule_is_fixed(v) ||
 	    strchr("CS", gg_dtype_class((gg_dtype)v->dtype)) || !gg_value_tensor(&silent, (gg_value *)v, &t))
 		return false;
-	*x = strchr("IUB", gg_dtype_class(t.dtype)) ? (double)gg_get_i64(&t, 0) : gg_get_f64(&t, 0);
+	*x = gg_get_f64(&t, 0);
 	return true;
 }
 

@@ -65,10 +65,11 @@ static inline double fold_f64(int op, double a, double b)
 	return op == PROD ? a * b : a + b;
 }
 
-static inline int64_t fold_i64(int op, int64_t a, int64_t b)
+/* In a u64 the greater ones have the top bit. */
+static inline int64_t fold_i64(int op, int64_t a, int64_t b, bool u)
 {
 	if (op == MIN || op == MAX)
-		return (op == MIN) == (b < a) ? b : a;
+		return (op == MIN) == (u ? (uint64_t)b < (uint64_t)a : b < a) ? b : a;
 	return (int64_t)(op == PROD ? (uint64_t)a * (uint64_t)b : (uint64_t)a + (uint64_t)b);
 }
 
@@ -76,6 +77,7 @@ static inline int64_t fold_i64(int op, int64_t a, int64_t b)
 static inline void reduce_one(int n, gg_eval *const *m, int i, int64_t k, gg_tensor *t, int64_t to)
 {
 	int op = reduction_of(m[0]->n);
+	bool u = t->dtype == GG_U64;
 	if (gg_dtype_class(t->dtype) == 'F') {
 		double acc = gg_get_f64(&m[0]->in[i], k);
 		for (int r = 1; r < n; r++)
@@ -85,8 +87,9 @@ static inline void reduce_one(int n, gg_eval *const *m, int i, int64_t k, gg_ten
 	}
 	int64_t acc = gg_get_i64(&m[0]->in[i], k);
 	for (int r = 1; r < n; r++)
-		acc = fold_i64(op, acc, gg_get_i64(&m[r]->in[i], k));
-	gg_set_i64(t, to, op == MEAN ? acc / n : acc);
+		acc = fold_i64(op, acc, gg_get_i64(&m[r]->in[i], k), u);
+	int64_t mean = u ? (int64_t)((uint64_t)acc / (uint64_t)n) : acc / n;
+	gg_set_i64(t, to, op == MEAN ? mean : acc);
 }
 
 static inline void copy_rows(gg_tensor *to, int64_t at, const gg_tensor *from, int64_t first, int64_t count)

@@ -213,3 +213,11 @@ says() { # RULE TEXT...
 	gg-opt --rules=doc.rules --stats -o /dev/null g.gg 2>err
 	grep -q '^  title ' err
 }
+
+@test "no -1 among u64, neither found nor made" {
+	printf 'input %%x : u64[2]\nconst %%k : u64[] = 18446744073709551615\n%%y = Max(%%x, %%k)\noutput %%y\n' >g.gg
+	run gg-opt --rewrite='Max(x, -1) => x' --stats -o /dev/null g.gg
+	[[ $output == *'applied 0'* ]]
+	run gg-opt --rewrite='Max(x, k) => Max(Min(x, -1), k)' --remarks -o /dev/null g.gg
+	[[ $output == *'u64 has no -1'* ]]
+}

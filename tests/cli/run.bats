@@ -337,3 +337,14 @@ output %y
 END
 	gg-run -q --target=cpu --compare=ref "$BATS_TEST_TMPDIR/f.gg"
 }
+
+@test "u64 above 2^63 are told as they are" {
+	npy a.npy 'np.uint64([2**64 - 1, 2**63, 1])' u8
+	npy b.npy 'np.uint64([2**64 - 2, 2**63, 1])' u8
+	printf 'input %%x : u64[3]\n%%y = Identity(%%x)\noutput %%y\n' >u.gg
+	run gg-run --input x=a.npy u.gg
+	[ "$output" = 'y u64[3] min 1 max 1.84467e+19 mean 9.22337e+18 [18446744073709551615 9223372036854775808 1]' ]
+	run gg-run --input x=a.npy --expect y=b.npy u.gg
+	[ "$status" = 1 ]
+	[[ $output == *'got 18446744073709551615, expected 18446744073709551614' ]]
+}

@@ -230,3 +230,25 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 	done
 	[ "$(gg-opt --pass=allreduce_fusion g.gg | gg-dump | grep -c AllReduce)" = 1 ]
 }
+
+@test "u64 above 2^63 are no negative numbers" {
+	cat >g.gg <<-'END'
+		graph "g"
+		input %x : u64[1]
+		const %k : u64[1] = 9223372036854775806
+		const %h : u64[1] = 4611686018427387904
+		%y = Add(%x, %k)
+		%max = AllReduce(%y) {reduction="max"}
+		%min = AllReduce(%y) {reduction="min"}
+		%z = Add(%x, %h)
+		%mean = AllReduce(%z) {reduction="mean"}
+		output %max
+		output %min
+		output %mean
+	END
+	/usr/bin/python3 -c "import numpy as np; np.save('x.npy', np.array([0, 3, 3], 'u8'))"
+	gg-run -q --target=ref --world=3 --input x=x.npy g.gg >out
+	grep -F 'max.r1 u64[1] min 9.22337e+18 max 9.22337e+18 mean 9.22337e+18 [9223372036854775809]' out
+	grep -F '[9223372036854775806]' out | grep '^min.r2'
+	grep -F '[4611686018427387906]' out | grep '^mean.r0'
+}

@@ -143,7 +143,7 @@ static bool shaky(const trial *t, size_t r, int64_t i, double got)
 {
 	const gg_tensor *want = &t->want.r[r].t;
 	bool is_float = strchr("FC", gg_dtype_class(want->dtype)) != 0;
-	double w = is_float ? gg_part(want, i) : (double)gg_get_i64(want, i), spread = 0, rtol, atol;
+	double w = is_float ? gg_part(want, i) : gg_get_f64(want, i), spread = 0, rtol, atol;
 	gg_tolerance(want->dtype, &rtol, &atol);
 	if (t->s.kind == LOG_UNIFORM && is_float && isfinite(got) != isfinite(w))
 		return true; /* one of the two overflowed on the way */
@@ -151,7 +151,7 @@ static bool shaky(const trial *t, size_t r, int64_t i, double got)
 		const gg_tensor *m = &t->moved[k].r[r].t;
 		if (!gg_shape_eq(&m->shape, &want->shape))
 			return true;
-		double x = is_float ? gg_part(m, i) : (double)gg_get_i64(m, i);
+		double x = is_float ? gg_part(m, i) : gg_get_f64(m, i);
 		if (isnan(x) != isnan(w) || isinf(x) != isinf(w))
 			return true;
 		spread = fmax(spread, isfinite(x) ? fabs(x - w) : 0);
@@ -214,7 +214,7 @@ static bool same_result(const verify *v, gg_diag *d, trial *t, size_t r, const r
 			if (shaky(t, r, i,
 			          gg_dtype_class(want->t.dtype) == 'F' || want->t.dtype == GG_C64
 			              ? gg_part(&got->t, i)
-			              : (double)gg_get_i64(&got->t, i)))
+			              : gg_get_f64(&got->t, i)))
 				continue;
 		}
 		describe(f, t, got, want, i);

@@ -44,9 +44,9 @@ static void weigh_integers(tally *k, const gg_tensor *got, const gg_tensor *want
 {
 	for (int64_t i = 0; i < k->count; i++) {
 		int64_t a = gg_get_i64(got, i), b = gg_get_i64(want, i);
-		double diff = a == b ? 0 : fabs((double)a - (double)b);
 		if (a == b)
 			continue;
+		double diff = fabs(gg_get_f64(got, i) - gg_get_f64(want, i));
 		diff = diff > 0 ? diff : 1; /* beyond 2^53 */
 		k->bad++;
 		if (diff > k->largest) {

@@ -87,7 +87,7 @@ void summary(gg_buf *b, const char *name, const gg_tensor *t)
 	gg_arena_fini(&a);
 	if (n && class != 'S' && class != 'C') {
 		for (int64_t i = 0; i < n; i++) {
-			double x = class == 'F' ? gg_get_f64(t, i) : (double)gg_get_i64(t, i);
+			double x = gg_get_f64(t, i);
 			nan |= isnan(x);
 			min = x < min ? x : min;
 			max = x > max ? x : max;
