@@ -20,6 +20,8 @@ table() {
 	 5 hazard_5_broadcast_z                           is broadcast,
 	 5 hazard_5_index_not_0                           or is added to a statistic
 	 6 hazards.bats:hazard 6:                         plain forward with fused backward
+	 6 bn_relu_grad_plain_forward
+	 6 bn_add_relu_grad_plain_forward
 	 7 insert_format_unit                             a transposition taken for a reshape: N is 1, and one more
 	 7 transposes_units_one
 	 7 hazards.bats:hazard 7:

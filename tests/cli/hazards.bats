@@ -46,7 +46,14 @@ same() {
 	param %b : f32[4] = [0.5, 0, -1, 0]
 	param %m : f32[4] = zeros
 	param %v : f32[4] = ones
-	%c = Conv(%x, %w) {pads=[1, 1]}
+	param %s0 : f32[4] = [1, 2, 0.5, 1]
+	param %b0 : f32[4] = zeros
+	param %m0 : f32[4] = zeros
+	param %v0 : f32[4] = ones
+	%c0 = Conv(%x, %w) {pads=[1, 1]}
+	%n0 = BatchNormalization(%c0, %s0, %b0, %m0, %v0)
+	%y0 = Relu(%n0)
+	%c = Conv(%y0, %w) {pads=[1, 1]}
 	%n = BatchNormalization(%c, %s, %b, %m, %v)
 	%a = Add(%n, %x)
 	%y = Relu(%a)
@@ -55,7 +62,8 @@ same() {
 	train=loss:kind=mse:target=t,grad,sgd:lr=0.1
 	gg-opt --pass=$train g.gg >plain.gg
 	gg-run -q --steps=3 --target=ref --fill=normal --output loss=want.npy plain.gg
-	for fuse in bn_add_relu bn_relu relu_v2; do
+	for fuse in bn_add_relu bn_relu relu_v2 bn_relu_grad bn_add_relu_grad bn_relu,bn_relu_grad \
+		bn_add_relu,bn_add_relu_grad bn_relu,bn_add_relu_grad bn_add_relu,bn_relu_grad; do
 		gg-opt --pass=$train,$fuse g.gg >after.gg
 		gg-opt --pass=$fuse,$train,$fuse g.gg >before.gg
 		for f in after before; do
