@@ -292,9 +292,11 @@ static void run_step(const tiles *t, const step *p, int64_t at, int64_t n)
 
 int64_t chain_tiles(const cpu_chain *k) { return k->total ? (k->total + k->tile - 1) / k->tile : 0; }
 
-int chain_threads(const cpu_chain *k)
+int64_t chain_elements(const cpu_chain *k) { return k->total; }
+
+int chain_threads(int64_t elements, int64_t tiles)
 {
-	return k->total < SMALL ? 1 : (int)cpu_min(cpu_threads, chain_tiles(k));
+	return elements < SMALL ? 1 : (int)cpu_min(cpu_threads, tiles);
 }
 
 void chain_run(const cpu_chain *k, const gg_call *c, float *const *out, int64_t a, int64_t b)

@@ -36,8 +36,9 @@ void chain_finish(cpu_chain *k);
 int chain_steps(const cpu_chain *k);
 
 int64_t chain_tiles(const cpu_chain *k);
-/* The most threads that are worth it. */
-int chain_threads(const cpu_chain *k);
+/* The most threads that are worth it, of one chain or several. */
+int chain_threads(int64_t elements, int64_t tiles);
+int64_t chain_elements(const cpu_chain *k);
 /* Tiles a to b, for one thread. */
 void chain_run(const cpu_chain *k, const gg_call *c, float *const *out, int64_t a, int64_t b);
 

@@ -11,6 +11,7 @@ typedef struct kernel {
 	cpu_chain **chain;
 	int64_t *start; /* number of the first tile of each; the count of all at the end */
 	size_t n;
+	int64_t elements;
 	bool empty; /* rows of no elements: the reference knows what they give */
 } kernel;
 
@@ -160,6 +161,7 @@ static void build_chains(build *b, kernel *k)
 	for (size_t i = 0; i < k->n; i++) {
 		chain_finish(k->chain[i]);
 		k->start[i + 1] = k->start[i] + chain_tiles(k->chain[i]);
+		k->elements += chain_elements(k->chain[i]);
 	}
 }
 
@@ -236,17 +238,16 @@ static bool run(gg_call *c)
 	if (k->empty)
 		return run_reference(c);
 	float **out = gg_xcalloc((size_t)c->nout, sizeof *out);
-	int threads = 1;
+	int64_t all = k->start[k->n];
+	int threads = chain_threads(k->elements, all);
 	for (int i = 0; i < c->nout; i++)
 		out[i] = c->out[i].data;
-	for (size_t i = 0; i < k->n; i++)
-		threads = chain_threads(k->chain[i]) > threads ? chain_threads(k->chain[i]) : threads;
-	if (threads == 1)
-		run_tiles(k, c, out, 0, k->start[k->n]);
+	if (threads <= 1)
+		run_tiles(k, c, out, 0, all);
 	else
 #pragma omp parallel num_threads(threads)
 	{
-		int64_t t = omp_get_thread_num(), n = omp_get_num_threads(), all = k->start[k->n];
+		int64_t t = omp_get_thread_num(), n = omp_get_num_threads();
 		run_tiles(k, c, out, all * t / n, all * (t + 1) / n);
 	}
 	free(out);

@@ -151,8 +151,8 @@ cpu_chain *cpu_chain_new(gg_call *c, const cpu_head *h, int from)
 
 void cpu_chain_run(const cpu_chain *k, const gg_call *c, float *out)
 {
-	int threads = chain_threads(k);
 	int64_t tiles = chain_tiles(k);
+	int threads = chain_threads(chain_elements(k), tiles);
 	if (threads <= 1) {
 		chain_run(k, c, &out, 0, tiles);
 		return;

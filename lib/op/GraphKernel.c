@@ -154,16 +154,17 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-const gg_op gg_op_GraphKernel = {.name = "GraphKernel",
-                                 .domain = "gg",
-                                 .doc = "one kernel made of the nodes of its body, which is closed and pure",
-                                 .min_in = 0,
-                                 .max_in = -1,
-                                 .min_out = 1,
-                                 .max_out = -1,
-                                 .attrs = (const gg_attr_spec[]){{"body", GG_ATTR_GRAPH, true}, {0}},
-                                 .in = {{GG_ANY}},
-                                 .out = {{GG_ANY}},
-                                 .infer = infer,
-                                 .eval = eval,
-                                 .expand = gg_gk_inline};
+const gg_op gg_op_GraphKernel = {
+    .name = "GraphKernel",
+    .domain = "gg",
+    .doc = "one kernel made of the nodes of its body, which is closed and pure",
+    .min_in = 0,
+    .max_in = -1,
+    .min_out = 1,
+    .max_out = -1,
+    .attrs = (const gg_attr_spec[]){{"body", GG_ATTR_GRAPH, true}, {"atomic", GG_ATTR_INT, false, "0"}, {0}},
+    .in = {{GG_ANY}},
+    .out = {{GG_ANY}},
+    .infer = infer,
+    .eval = eval,
+    .expand = gg_gk_inline};

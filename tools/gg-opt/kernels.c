@@ -1,5 +1,7 @@
 #include "pass/kernel.h"
 
+enum { SYMBOL = 64, MAX_SYMBOLS = 16 };
+
 static bool is_float(const gg_value *v) { return v && gg_dtype_class(v->dtype) == 'F'; }
 
 /* Shape inference must find in the body what it knows outside. */
@@ -48,4 +50,46 @@ bool gg_on_target(const gg_target *t, const gg_node *n)
 {
 	const gg_row *r = t && t->nrows ? gg_target_row(t, n) : 0;
 	return !t || !t->nrows || (r && strcmp(r->kernel, "ref")) || is_view(n) || is_op(n, "Expand");
+}
+
+/* ---- costs: additions of one element ------------------------------------------------------------ */
+
+static const struct weight {
+	const char *op;
+	double cost;
+} weights[] = {{"Acos", 16},  {"Acosh", 16}, {"Asin", 16},     {"Asinh", 16},     {"Atan", 16},
+               {"Atanh", 16}, {"Cos", 16},   {"Cosh", 16},     {"Div", 4},        {"Erf", 16},
+               {"Exp", 16},   {"Gelu", 16},  {"Log", 16},      {"Mish", 16},      {"Mod", 4},
+               {"Pow", 32},   {"Selu", 16},  {"Elu", 16},      {"Reciprocal", 4}, {"Sigmoid", 16},
+               {"Sin", 16},   {"Sinh", 16},  {"Softplus", 16}, {"Sqrt", 4},       {"Swish", 16},
+               {"Tan", 16},   {"Tanh", 16}};
+
+double gg_weight(const gg_node *n)
+{
+	for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+		if (is_op(n, weights[i].op))
+			return weights[i].cost;
+	return is_view(n) ? 0 : 1;
+}
+
+typedef struct symbols {
+	gg_binding b[MAX_SYMBOLS];
+	size_t n;
+} symbols;
+
+static void note_symbol(const char *sym, void *arg)
+{
+	symbols *s = arg;
+	if (s->n < MAX_SYMBOLS)
+		s->b[s->n++] = (gg_binding){sym, SYMBOL};
+}
+
+double gg_elements(gg_dim d)
+{
+	symbols s = {0};
+	if (!gg_dim_known(d)) {
+		gg_dim_symbols(d, note_symbol, &s);
+		d = gg_dim_bind(d, s.b, s.n);
+	}
+	return gg_dim_known(d) ? (double)d : (double)SYMBOL;
 }

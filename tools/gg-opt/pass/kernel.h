@@ -44,6 +44,12 @@ bool gg_on_target(const gg_target *t, const gg_node *n);
 /* By number: those of them that no convolution or product computes on its way. */
 void gg_fusable(const gg_target *t, const gg_groups *w, bool *may);
 
+/* Costs, in additions of one element: of a kernel of its own, of one result of the node. */
+enum { GG_LAUNCH = 4096 };
+double gg_weight(const gg_node *n);
+/* A number of elements, with a guess for what is not known. */
+double gg_elements(gg_dim d);
+
 static inline const char *kernel_refusal(gg_pass_run *p, const char *what, const char *why)
 {
 	return gg_intern(gg_printf(&p->scratch, "%s: %s", what, why));

@@ -22,58 +22,17 @@ typedef struct work {
 	const char *why;
 } work;
 
-enum { MAX_AREA = 200, LONG_ROW = 12288, LAUNCH = 4096, SYMBOL = 64, MAX_SYMBOLS = 16 };
+enum { MAX_AREA = 200, LONG_ROW = 12288 };
 
-/* ---- costs: additions of one element ------------------------------------------------------------ */
-
-static const struct weight {
-	const char *op;
-	double cost;
-} weights[] = {{"Acos", 16},  {"Acosh", 16}, {"Asin", 16},     {"Asinh", 16},     {"Atan", 16},
-               {"Atanh", 16}, {"Cos", 16},   {"Cosh", 16},     {"Div", 4},        {"Erf", 16},
-               {"Exp", 16},   {"Gelu", 16},  {"Log", 16},      {"Mish", 16},      {"Mod", 4},
-               {"Pow", 32},   {"Selu", 16},  {"Elu", 16},      {"Reciprocal", 4}, {"Sigmoid", 16},
-               {"Sin", 16},   {"Sinh", 16},  {"Softplus", 16}, {"Sqrt", 4},       {"Swish", 16},
-               {"Tan", 16},   {"Tanh", 16}};
-
-static double weight(const gg_node *n)
-{
-	for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-		if (is_op(n, weights[i].op))
-			return weights[i].cost;
-	return is_view(n) ? 0 : 1;
-}
-
-typedef struct symbols {
-	gg_binding b[MAX_SYMBOLS];
-	size_t n;
-} symbols;
-
-static void note_symbol(const char *sym, void *arg)
-{
-	symbols *s = arg;
-	if (s->n < MAX_SYMBOLS)
-		s->b[s->n++] = (gg_binding){sym, SYMBOL};
-}
-
-/* With a guess for what is not known. */
-static double elements(gg_dim d)
-{
-	symbols s = {0};
-	if (!gg_dim_known(d)) {
-		gg_dim_symbols(d, note_symbol, &s);
-		d = gg_dim_bind(d, s.b, s.n);
-	}
-	return gg_dim_known(d) ? (double)d : (double)SYMBOL;
-}
+/* ---- costs -------------------------------------------------------------------------------------- */
 
 static gg_dim count(const gg_value *v) { return gg_shape_count_dim(&v->shape, 0, v->shape.rank); }
 
 /* Computing what p makes again for each result of n, or writing and reading it once. */
 static bool cheap(const work *w, const gg_node *p, const gg_node *n)
 {
-	double small = elements(count(p->out[0])), large = elements(count(n->out[0]));
-	return w->area[p->mark].work * (large - small) <= LAUNCH + 2 * small;
+	double small = gg_elements(count(p->out[0])), large = gg_elements(count(n->out[0]));
+	return w->area[p->mark].work * (large - small) <= GG_LAUNCH + 2 * small;
 }
 
 /* ---- areas -------------------------------------------------------------------------------------- */
@@ -114,7 +73,7 @@ static bool meet(work *w, uint32_t a, uint32_t b)
 	return true;
 }
 
-static bool is_long(const area *a) { return a->row == a->full && elements(a->row) > LONG_ROW; }
+static bool is_long(const area *a) { return a->row == a->full && gg_elements(a->row) > LONG_ROW; }
 
 /* p, all that it needs from the body, and nothing else is computed again where n needs it. */
 static bool chained(const work *w, const gg_node *p)
@@ -170,7 +129,7 @@ static bool one_reader(const gg_value *v)
 static void measure_chain(work *w, const gg_node *n)
 {
 	area *a = &w->area[n->mark];
-	a->work = weight(n);
+	a->work = gg_weight(n);
 	a->chain = one_reader(n->out[0]) && !a->narrow && !is_reduction(n);
 	for (int i = 0; i < n->nin && a->chain; i++) {
 		const gg_node *p = producer(n, i);
