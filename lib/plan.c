@@ -18,7 +18,9 @@ typedef struct item {
 	int64_t size; /* aligned */
 	int64_t off;
 	uint32_t from, to;
-	bool external; /* an input, param or const: has a buffer of its own, nothing to place */
+	uint32_t until; /* with streams: the last birth that may come before its last reader is done */
+	bool forever;   /* somebody reads it after the run */
+	bool external;  /* an input, param or const: has a buffer of its own, nothing to place */
 	bool state;
 } item;
 
@@ -29,6 +31,8 @@ typedef struct planner {
 	gg_plan *out;
 	item *item;
 	size_t n, cap;
+	uint32_t *last; /* with streams: by item and stream, the position of the last call that touches it */
+	size_t cap_last;
 	uint32_t end; /* the time after the last node, when outputs are read */
 } planner;
 
@@ -83,6 +87,132 @@ static uint32_t last_read(const planner *p, const gg_value *v)
 
 static bool has_item(gg_value *v) { return v && gg_storage(v)->mark; }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static uint32_t *last_of(const planner *p, const item *it)
+{
+	return p->last + (size_t)(it - p->item) * (size_t)p->o->order->nstream;
+}
+
+static void touch_by(planner *p, const item *it, uint32_t call)
+{
+	const gg_order *o = p->o->order;
+	uint32_t *at = &last_of(p, it)[o->stream[call]];
+
+	if (o->pos[call] > *at && o->pos[call] != gg_clock_at(o, call)[o->stream[call]]) /* not idle */
+		*at = o->pos[call];
+}
+
+/* The calls that make and read a value touch the buffer. */
+static void touch(planner *p, const item *it, const gg_value *v)
+{
+	if (!p->o->order)
+		return;
+	if (v->producer)
+		touch_by(p, it, step_of(p, v->producer));
+	for (const gg_use *u = v->uses; u; u = u->next)
+		if (u->node)
+			touch_by(p, it, step_of(p, u->node));
+}
+
+static void new_last(planner *p)
+{
+	size_t n = p->o->order ? (size_t)p->o->order->nstream : 0;
+
+	while (n && p->cap_last < p->n * n) {
+		p->cap_last = p->cap_last ? p->cap_last * 2 : 256;
+		p->last = gg_xrealloc(p->last, p->cap_last * sizeof *p->last);
+	}
+	if (n)
+		memset(p->last + (p->n - 1) * n, 0, n * sizeof *p->last);
+}
+
+/* Is everything that touches it done when the call starts? The call itself is not asked. */
+static bool is_past(const planner *p, const item *it, uint32_t call)
+{
+	const gg_order *o = p->o->order;
+	const uint32_t *last, *clock;
+
+	if (!o)
+		return true;
+	last = last_of(p, it);
+	clock = gg_clock_at(o, call);
+	for (int s = 0; s < o->nstream; s++)
+		if (last[s] > clock[s] && !(s == o->stream[call] && last[s] == o->pos[call]))
+			return false;
+	return true;
+}
+
+/* The same, the call included. */
+static bool is_done(const planner *p, const item *it, uint32_t call)
+{
+	const gg_order *o = p->o->order;
+	const uint32_t *last = last_of(p, it), *clock = gg_clock_at(o, call);
+
+	if (it->forever)
+		return false;
+	for (int s = 0; s < o->nstream; s++)
+		if (last[s] > clock[s])
+			return false;
+	return true;
+}
+
+/* By stream its calls in order: at[first[s]] .. at[first[s + 1] - 1]. */
+typedef struct lanes {
+	uint32_t *at, first[GG_MAX_STREAMS + 1];
+} lanes;
+
+static void find_lanes(const gg_order *o, lanes *l)
+{
+	uint32_t n = 0;
+
+	l->at = gg_xmalloc(((size_t)o->ncall + 1) * sizeof *l->at);
+	for (int s = 0; s < o->nstream; s++) {
+		l->first[s] = n;
+		for (uint32_t c = 1; c <= o->ncall; c++)
+			if (o->stream[c] == s)
+				l->at[n++] = c;
+		l->first[s + 1] = n;
+	}
+}
+
+/* From when on, in the order of the list, every call comes after all that touches the item. Clocks never
+ * fall along a stream. */
+static uint32_t find_until(const planner *p, const lanes *l, const item *it)
+{
+	uint32_t until = it->to;
+
+	for (int s = 0; s < p->o->order->nstream && it->to < p->end; s++) {
+		uint32_t lo = l->first[s], hi = l->first[s + 1];
+		while (lo < hi) {
+			uint32_t mid = (lo + hi) / 2;
+			if (is_done(p, it, l->at[mid]))
+				hi = mid;
+			else
+				lo = mid + 1;
+		}
+		if (lo > l->first[s] && l->at[lo - 1] > until)
+			until = l->at[lo - 1];
+	}
+	return until;
+}
+
+static void find_untils(planner *p)
+{
+	lanes l;
+
+	if (p->o->order)
+		find_lanes(p->o->order, &l);
+	for (size_t i = 0; i < p->n; i++)
+		p->item[i].forever = p->item[i].to == p->end;
+	for (size_t i = 0; i < p->n; i++)
+		p->item[i].until = p->o->order ? find_until(p, &l, &p->item[i]) : p->item[i].to;
+	if (p->o->order)
+		free(l.at);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
 static item *item_of(const planner *p, gg_value *v) { return &p->item[gg_storage(v)->mark - 1]; }
 
 static item *add_item(planner *p, gg_value *v, int64_t bytes, uint32_t from)
@@ -93,6 +223,8 @@ static item *add_item(planner *p, gg_value *v, int64_t bytes, uint32_t from)
 	it.size = (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
 	GG_PUSH(p->item, p->n, p->cap, it);
 	v->mark = p->n;
+	new_last(p);
+	touch(p, &p->item[p->n - 1], v);
 	return &p->item[p->n - 1];
 }
 
@@ -109,6 +241,7 @@ static void share(planner *p, gg_value *v, gg_value *with)
 	uint32_t last = last_read(p, v);
 
 	v->alias = it->v;
+	touch(p, it, v);
 	if (last > it->to)
 		it->to = last;
 	p->out->aliased++;
@@ -150,7 +283,7 @@ static bool inplace_ok(const planner *p, gg_value *in, const gg_value *v, uint32
 	    !gg_shape_eq(shape_of(p, in), shape_of(p, v)))
 		return false;
 	it = item_of(p, in);
-	return !it->external && it->to == now;
+	return !it->external && it->to == now && is_past(p, it, now);
 }
 
 /* An op that says so overwrites the state it updates, once everyone has read the old value. */
@@ -163,7 +296,7 @@ static gg_value *state_alias(const planner *p, const gg_node *n, gg_value *v, ui
 		    in->dtype != v->dtype || !gg_shape_eq(shape_of(p, in), shape_of(p, v)))
 			continue;
 		it = item_of(p, in);
-		if (it->to != now || (it->external && !it->state))
+		if (it->to != now || (it->external && !it->state) || !is_past(p, it, now))
 			continue;
 		if (it->external && last_read(p, v) == p->end && !is_final(p->g, it->v, v))
 			continue;
@@ -265,6 +398,185 @@ static bool find_lives(planner *p)
 
 /* ---- where each buffer lies ------------------------------------------------------------------ */
 
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+typedef struct key {
+	double major, minor;
+	uint32_t i;
+} key;
+
+static int by_key(const void *x, const void *y)
+{
+	const key *a = x, *b = y;
+
+	if (a->major != b->major)
+		return a->major > b->major ? -1 : 1;
+	if (a->minor != b->minor)
+		return a->minor > b->minor ? -1 : 1;
+	return a->i < b->i ? -1 : a->i > b->i;
+}
+
+enum { BY_SIZE, BY_AREA, BY_BIRTH, BY_LENGTH, ORDERS };
+
+static void sort_items(const planner *p, int how, uint32_t *order)
+{
+	key *k = gg_xmalloc((p->n + 1) * sizeof *k);
+
+	for (size_t i = 0; i < p->n; i++) {
+		const item *it = &p->item[i];
+		double size = (double)it->size, life = it->to - it->from + 1.0;
+		double major[] = {size, size * life, -(double)it->from, life};
+		k[i] = (key){major[how], how == BY_SIZE ? life : size, (uint32_t)i};
+	}
+	qsort(k, p->n, sizeof *k, by_key);
+	for (size_t i = 0; i < p->n; i++)
+		order[i] = k[i].i;
+	free(k);
+}
+
+/* ---- the bound with streams ------------------------------------------------------------------ */
+
+/* May one of them be there while the other is? Of two that overlap in the list, one may still be done
+ * with before the other is born. */
+static bool together(const planner *p, const item *a, const item *b)
+{
+	return a->from <= b->to && b->from <= a->to && !is_done(p, a, b->from) && !is_done(p, b, a->from);
+}
+
+/* What is there when each stream is at its next call. */
+typedef struct cut {
+	uint32_t *left;        /* by item: streams that are not past it */
+	uint32_t *next, *head; /* items by the last call of a stream that touches them, and stream */
+	uint32_t *ended;       /* by stream: the position up to which it is done */
+	int64_t live, most;
+	uint32_t at; /* the call at which most is there */
+} cut;
+
+static void end_up_to(const planner *p, const lanes *l, cut *c, int s, uint32_t pos)
+{
+	for (; c->ended[s] < pos; c->ended[s]++)
+		for (uint32_t e = c->head[l->first[s] + c->ended[s]]; e; e = c->next[e - 1]) {
+			size_t i = (e - 1) / (size_t)p->o->order->nstream;
+			if (--c->left[i] == 0 && !p->item[i].forever)
+				c->live -= p->item[i].size;
+		}
+}
+
+/* A call starts: what its stream did before is done, and so is what it has waited for. */
+static void start_call(const planner *p, const lanes *l, cut *c, uint32_t call, uint32_t *born)
+{
+	const gg_order *o = p->o->order;
+	const uint32_t *clock = gg_clock_at(o, call);
+
+	for (int s = 0; s < o->nstream; s++)
+		end_up_to(p, l, c, s, clock[s]);
+	for (; *born < p->n && p->item[*born].from <= call; ++*born)
+		c->live += p->item[*born].size;
+	if (c->live > c->most) {
+		c->most = c->live;
+		c->at = call;
+	}
+}
+
+static void list_ends(const planner *p, const lanes *l, cut *c)
+{
+	const gg_order *o = p->o->order;
+
+	for (size_t i = 0; i < p->n; i++)
+		for (int s = 0; s < o->nstream; s++) {
+			uint32_t last = last_of(p, &p->item[i])[s], *head;
+			size_t e = i * (size_t)o->nstream + (size_t)s;
+			if (!last)
+				continue;
+			head = &c->head[l->first[s] + last - 1];
+			c->next[e] = *head;
+			*head = (uint32_t)e + 1;
+			c->left[i]++;
+		}
+}
+
+/* Values that are pairwise together, though never all of them, need places of their own too: adds to the
+ * n items of `in` those that are together with all, in the order given, and returns their sizes. */
+static int64_t add_together(const planner *p, uint32_t *in, size_t n, const uint32_t *order)
+{
+	int64_t sum = 0;
+
+	for (size_t k = 0; k < n; k++)
+		sum += p->item[in[k]].size;
+	for (size_t i = 0; i < p->n; i++) {
+		size_t k = 0;
+		while (k < n && in[k] != order[i] && together(p, &p->item[in[k]], &p->item[order[i]]))
+			k++;
+		if (k < n)
+			continue;
+		in[n++] = order[i];
+		sum += p->item[order[i]].size;
+	}
+	return sum;
+}
+
+/* From what is there at the worst call, and from each of the largest. */
+static int64_t most_together(const planner *p, const cut *c, uint32_t born)
+{
+	uint32_t *in = gg_xmalloc((p->n + 1) * sizeof *in), *order = gg_xmalloc((p->n + 1) * sizeof *order);
+	int64_t most = c->most, sum;
+	size_t n = 0;
+
+	sort_items(p, BY_SIZE, order);
+	for (uint32_t i = 0; i < born; i++)
+		if (c->left[i] || p->item[i].forever)
+			in[n++] = i;
+	sum = add_together(p, in, n, order);
+	most = sum > most ? sum : most;
+	for (size_t k = 0; k < p->n && k < 64; k++) {
+		in[0] = order[k];
+		sum = add_together(p, in, 1, order);
+		most = sum > most ? sum : most;
+	}
+	free(in);
+	free(order);
+	return most;
+}
+
+static uint32_t walk(const planner *p, const lanes *l, cut *c, uint32_t upto)
+{
+	const gg_order *o = p->o->order;
+	uint32_t born = 0;
+
+	memset(c->left, 0, p->n * sizeof *c->left);
+	memset(c->head, 0, ((size_t)o->ncall + 1) * sizeof *c->head);
+	memset(c->ended, 0, (size_t)o->nstream * sizeof *c->ended);
+	c->live = 0;
+	list_ends(p, l, c);
+	for (uint32_t call = 1; call <= upto; call++)
+		start_call(p, l, c, call, &born);
+	return born;
+}
+
+static int64_t bound_of_streams(const planner *p)
+{
+	const gg_order *o = p->o->order;
+	cut c = {0};
+	lanes l;
+	int64_t sum;
+
+	find_lanes(o, &l);
+	c.left = gg_xcalloc(p->n + 1, sizeof *c.left);
+	c.next = gg_xcalloc(p->n * (size_t)o->nstream + 1, sizeof *c.next);
+	c.head = gg_xcalloc((size_t)o->ncall + 1, sizeof *c.head);
+	c.ended = gg_xcalloc((size_t)o->nstream, sizeof *c.ended);
+	walk(p, &l, &c, o->ncall);
+	sum = c.most;
+	if (p->n <= SORTED_MAX)
+		sum = most_together(p, &c, walk(p, &l, &c, c.at));
+	free(l.at);
+	free(c.left);
+	free(c.next);
+	free(c.head);
+	free(c.ended);
+	return sum;
+}
+
 /* Keeps what has a place to get, and returns the bound. */
 static int64_t compact(planner *p)
 {
@@ -280,7 +592,11 @@ static int64_t compact(planner *p)
 			continue;
 		change[it->from] += it->size;
 		change[it->to + 1] -= it->size;
-		p->item[n++] = *it;
+		p->item[n] = *it;
+		if (p->o->order)
+			memmove(p->last + n * (size_t)p->o->order->nstream, last_of(p, it),
+			        (size_t)p->o->order->nstream * sizeof *p->last);
+		p->item[n++].to = it->until;
 	}
 	p->n = n;
 	for (uint32_t t = 0; t <= p->end; t++) {
@@ -288,7 +604,7 @@ static int64_t compact(planner *p)
 		bound = live > bound ? live : bound;
 	}
 	free(change);
-	return bound;
+	return p->o->order ? bound_of_streams(p) : bound;
 }
 
 static int64_t arena_size(const planner *p, const int64_t *off)
@@ -516,15 +832,16 @@ static void place_sweep(const planner *p, bool backward, int64_t *off)
 typedef struct placed {
 	int64_t off, end;
 	uint32_t from, to;
+	const item *it;
 } placed;
 
 /* One item at the lowest place, or in the smallest gap, that all its contemporaries leave. */
-static int64_t find_place(const placed *q, size_t n, const item *it, bool best_fit)
+static int64_t find_place(const planner *p, const placed *q, size_t n, const item *it, bool best_fit)
 {
 	int64_t top = 0, gap = INT64_MAX, at = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		if (q[i].from > it->to || q[i].to < it->from)
+		if (q[i].from > it->to || q[i].to < it->from || (p->o->order && !together(p, q[i].it, it)))
 			continue;
 		if (q[i].off - top >= it->size && q[i].off - top < gap) {
 			at = top;
@@ -542,7 +859,7 @@ static void place_sorted(const planner *p, const uint32_t *order, bool best_fit,
 {
 	for (size_t k = 0; k < p->n; k++) {
 		const item *it = &p->item[order[k]];
-		int64_t at = find_place(q, k, it, best_fit);
+		int64_t at = find_place(p, q, k, it, best_fit);
 		size_t lo = 0, hi = k;
 		while (lo < hi) {
 			size_t mid = (lo + hi) / 2;
@@ -552,43 +869,9 @@ static void place_sorted(const planner *p, const uint32_t *order, bool best_fit,
 				hi = mid;
 		}
 		memmove(q + lo + 1, q + lo, (k - lo) * sizeof *q);
-		q[lo] = (placed){at, at + it->size, it->from, it->to};
+		q[lo] = (placed){at, at + it->size, it->from, it->to, it};
 		off[order[k]] = at;
 	}
-}
-
-typedef struct key {
-	double major, minor;
-	uint32_t i;
-} key;
-
-static int by_key(const void *x, const void *y)
-{
-	const key *a = x, *b = y;
-
-	if (a->major != b->major)
-		return a->major > b->major ? -1 : 1;
-	if (a->minor != b->minor)
-		return a->minor > b->minor ? -1 : 1;
-	return a->i < b->i ? -1 : a->i > b->i;
-}
-
-enum { BY_SIZE, BY_AREA, BY_BIRTH, BY_LENGTH, ORDERS };
-
-static void sort_items(const planner *p, int how, uint32_t *order)
-{
-	key *k = gg_xmalloc((p->n + 1) * sizeof *k);
-
-	for (size_t i = 0; i < p->n; i++) {
-		const item *it = &p->item[i];
-		double size = (double)it->size, life = it->to - it->from + 1.0;
-		double major[] = {size, size * life, -(double)it->from, life};
-		k[i] = (key){major[how], how == BY_SIZE ? life : size, (uint32_t)i};
-	}
-	qsort(k, p->n, sizeof *k, by_key);
-	for (size_t i = 0; i < p->n; i++)
-		order[i] = k[i].i;
-	free(k);
 }
 
 typedef struct search {
@@ -714,13 +997,16 @@ bool gg_plan_graph(gg_diag *d, gg_graph *g, const gg_plan_options *o, gg_plan *o
 	bool good;
 
 	memset(out, 0, sizeof *out);
+	out->nstream = p.o->order ? p.o->order->nstream : 1;
 	if ((good = find_lives(&p))) {
+		find_untils(&p);
 		out->bound = compact(&p);
 		if (p.o->no_reuse)
 			place_apart(&p);
 		else
 			place(&p);
 	}
+	free(p.last);
 	free(p.item);
 	return good;
 }

@@ -10,6 +10,7 @@
 #define GG_PLAN_H
 
 #include "op.h"
+#include "streams.h"
 
 #define GG_ALIGN 64
 
@@ -24,6 +25,8 @@ typedef struct gg_plan_options {
 	 * run at one time. NULL: one after the other. */
 	uint32_t (*step)(const gg_node *n, void *arg);
 	const struct gg_target *target; /* whose kernels these nodes run on; NULL: not known */
+	/* With streams: a buffer is used again only when every stream is past it. Its calls are the steps. */
+	const gg_order *order;
 	void *arg;
 } gg_plan_options;
 typedef struct gg_plan {
@@ -31,12 +34,16 @@ typedef struct gg_plan {
 	int64_t bound; /* the largest sum of live, aligned sizes over all points: no plan is smaller */
 	int64_t total; /* bytes without any reuse */
 	size_t planned, unplanned, aliased;
+	int nstream;
+	size_t waits;  /* gg_plan_for_target: between streams */
 	size_t inside; /* gg_plan_for_target: values that only the kernel which covers them sees */
 } gg_plan;
 bool gg_plan_graph(gg_diag *d, gg_graph *g, const gg_plan_options *o, gg_plan *out);
 /* The plan that a run on the model's target makes: nodes that one kernel covers run at one time, and
  * what only they see has no place (plan_target.c). */
 bool gg_plan_for_target(gg_diag *d, gg_graph *g, bool no_reuse, gg_plan *out);
+/* Who waits for whom on the model's target; each node's mark is its call. One stream: no calls in *out. */
+bool gg_order_for_target(gg_diag *d, gg_graph *g, gg_order *out);
 /* Bytes of a value in its layout (blocked layouts pad the channels); -1 when not known. */
 int64_t gg_value_bytes(const gg_value *v, const gg_shape *s);
 gg_value *gg_storage(gg_value *v); /* follows alias to the value that owns the buffer */

@@ -24,6 +24,8 @@ for m in data/models/*/model.onnx ../examples/*.gg; do
 		said=$(gg-parse -q $bind "$m" | gg-opt -q | gg-select -q --target=cpu --layout=$layout | plan "$m, $layout")
 		ok $? "$said"
 	done
+	said=$(gg-parse -q $bind "$m" | gg-opt -q | gg-select -q --target=cuda --layout=auto | plan "$m, streams of cuda")
+	ok $? "$said"
 done
 for d in data/models/*/output_0.npy; do
 	d=$(dirname "$d")

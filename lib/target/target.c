@@ -299,7 +299,8 @@ int gg_target_cover(const gg_target *t, const gg_node *n)
 		return 1;
 	const gg_value *v = n->out[0];
 	int len = 1, best = 1;
-	for (gg_node *k = n->next; len < MAX_COVER && runs_pointwise(t, k); k = k->next) {
+	for (gg_node *k = n->next; len < MAX_COVER && runs_pointwise(t, k) && k->stream == n->stream;
+	     k = k->next) {
 		if (!reads_run(k, run, len) || v->shape.rank < 0 ||
 		    !gg_shape_eq(&k->out[0]->shape, &v->shape) || k->out[0]->layout != v->layout)
 			break;

@@ -1,6 +1,7 @@
 /* gg-build: order, layouts still open, memory plan. Its output is what gg-run runs. */
 #include "../../lib/gg.h"
 #include "memory.h"
+#include "streams.h"
 
 #include <string.h>
 
@@ -9,7 +10,8 @@ enum { STREAMS = 1, NO_REUSE, EMBED, DUMP_KERNELS, TUNE };
 static const gg_option options[] = {
     {NO_REUSE, "no-reuse", 0, NULL, "give every value a place of its own in memory"},
     {EMBED, "embed", 0, NULL, "put all weights into the output: it needs no other file"},
-    {STREAMS, "streams", 0, "N", "how many streams work is spread over (1 on ref and cpu)"},
+    {STREAMS, "streams", 0, "N",
+     "compute streams, or auto (default): as many as pay; 1: all in order (always so on ref and cpu)"},
     {DUMP_KERNELS, "dump-kernels", 0, "DIR", "write the source of generated kernels to DIR"},
     {TUNE, "tune", 0, NULL, "measure on the device which algorithm is fastest"},
     {0},
@@ -41,7 +43,7 @@ static bool check_request(gg_diag *d, const gg_model *m, const request *r)
 		return gg_error(d, GG_MALFORMED, "the graph has no target: gg-select comes before gg-build");
 	if (!gg_target_find(m->target))
 		return gg_error(d, GG_UNSUPPORTED, "unknown target '%s'", m->target);
-	if (r->streams > 1)
+	if (r->streams > 1 && !gg_target_find(m->target)->device)
 		return gg_error(d, GG_UNSUPPORTED, "target '%s' has one stream, not %lld", m->target,
 		                (long long)r->streams);
 	if (r->tune)
@@ -55,9 +57,15 @@ static bool check_request(gg_diag *d, const gg_model *m, const request *r)
 static bool build(gg_tool *t, gg_model *m, void *arg)
 {
 	const request *r = arg;
+	const char *kind[GG_MAX_STREAMS] = {"compute"};
+	int n = 1;
 
 	if (!check_request(&t->d, m, r) || !sort(&t->d, m->main) || !gg_select_open(&t->d, m) ||
-	    !gg_insert_formats(&t->d, m) || !plan_memory(&t->d, m, r->no_reuse))
+	    !gg_insert_formats(&t->d, m))
+		return false;
+	if (gg_target_find(m->target)->device && !assign_streams(&t->d, m, r->streams, kind, &n))
+		return false;
+	if (!plan_memory(&t->d, m, r->no_reuse, kind, n))
 		return false;
 	m->stage = "build";
 	return !r->embed || gg_embed(&t->d, m);
@@ -74,14 +82,16 @@ int main(int argc, char **argv)
 	                "  gg-build --embed m.gg | ssh host gg-run --input x=x.npy\n"
 	                "  gg-parse m.onnx | gg-select --target=ref | gg-build | gg-dump --memory\n",
 	};
-	request r = {.streams = 1};
+	request r = {.streams = STREAMS_AUTO};
 
 	gg_args_start(&t, argc, argv);
 	for (int id; (id = gg_args_next(&t));)
 		switch (id) {
 		case STREAMS:
-			if (!gg_parse_int(t.value, &r.streams) || r.streams < 1)
-				gg_usage(&t, "--streams takes a number from 1 on, not '%s'", t.value);
+			if (!strcmp(t.value, "auto"))
+				r.streams = STREAMS_AUTO;
+			else if (!gg_parse_int(t.value, &r.streams) || r.streams < 1)
+				gg_usage(&t, "--streams takes a number from 1 on or auto, not '%s'", t.value);
 			break;
 		case NO_REUSE:
 			r.no_reuse = true;

@@ -43,19 +43,60 @@ static bool plan_bodies(gg_diag *d, gg_graph *g, bool no_reuse, bodies *b)
 	return true;
 }
 
-static void put_record(gg_model *m, const gg_plan *p, const bodies *b)
+/* Pairs of nodes: the last one of the call that records an event, the first of the one that waits for it. */
+static bool put_events(gg_diag *d, gg_writer *w, gg_graph *g)
+{
+	gg_order o;
+	const gg_node **last;
+
+	if (!gg_order_for_target(d, g, &o))
+		return false;
+	last = gg_xcalloc((size_t)o.ncall + 2, sizeof *last);
+	gg_put_str(w, "events");
+	gg_put_array(w, o.nwait);
+	for (const gg_node *n = g->first; n; n = n->next) {
+		uint32_t call = (uint32_t)n->mark;
+		if (!o.ncall)
+			break;
+		for (uint32_t i = o.first[call]; !last[call] && i < o.first[call + 1]; i++) {
+			gg_put_array(w, 2);
+			gg_put_int(w, last[o.wait[i]]->id);
+			gg_put_int(w, n->id);
+		}
+		last[call] = n;
+	}
+	free(last);
+	gg_order_free(&o);
+	return true;
+}
+
+static bool put_streams(gg_diag *d, gg_writer *w, gg_graph *g, const char *const *kind, int n)
+{
+	gg_put_str(w, "streams");
+	gg_put_int(w, n);
+	if (n == 1)
+		return true;
+	gg_put_str(w, "kinds");
+	gg_put_array(w, (size_t)n);
+	for (int i = 0; i < n; i++)
+		gg_put_str(w, kind[i]);
+	return put_events(d, w, g);
+}
+
+static bool put_record(gg_diag *d, gg_model *m, const gg_plan *p, const bodies *b, const char *const *kind,
+                       int n)
 {
 	gg_extra *x = gg_alloc(&m->arena, sizeof *x), **at = &m->blobs;
 	gg_buf buf = {0};
 	gg_writer w;
 	void *bytes;
+	bool good;
 
 	gg_writer_init(&w, &buf);
-	gg_put_map(&w, b->n ? 7 : 6);
+	gg_put_map(&w, 6u + (b->n > 0) + 2 * (n > 1));
 	gg_put_str(&w, "align");
 	gg_put_int(&w, GG_ALIGN);
-	gg_put_str(&w, "streams");
-	gg_put_int(&w, 1);
+	good = put_streams(d, &w, m->main, kind, n);
 	put_sizes(&w, p);
 	if (b->n) {
 		gg_put_str(&w, "bodies");
@@ -73,9 +114,10 @@ static void put_record(gg_model *m, const gg_plan *p, const bodies *b)
 			at = &(*at)->next;
 	x->next = m->blobs;
 	m->blobs = x;
+	return good;
 }
 
-bool plan_memory(gg_diag *d, gg_model *m, bool no_reuse)
+bool plan_memory(gg_diag *d, gg_model *m, bool no_reuse, const char *const *kind, int n)
 {
 	bodies b = {{0}};
 	gg_plan p;
@@ -84,7 +126,7 @@ bool plan_memory(gg_diag *d, gg_model *m, bool no_reuse)
 	if (good) {
 		gg_verbose(d, "arena %lld bytes, lower bound %lld, without reuse %lld", (long long)p.arena,
 		           (long long)p.bound, (long long)p.total);
-		put_record(m, &p, &b);
+		good = put_record(d, m, &p, &b, kind, n);
 	}
 	gg_buf_fini(&b.list);
 	return good;

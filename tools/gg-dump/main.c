@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 1, STATS, MEMORY, EXTRACT, DIFF, ELIDE };
+enum { FORMAT = 1, STATS, MEMORY, STREAMS, EXTRACT, DIFF, ELIDE };
 
 static const gg_option options[] = {
     {FORMAT, "format", 0, "NAME", "text (default), json, dot, csv, onnx"},
     {STATS, "stats", 0, 0, "count ops, parameters, operations and bytes"},
     {MEMORY, "memory", 0, 0, "print the memory plan and the lower bound"},
+    {STREAMS, "streams", 0, 0, "print what runs on which stream, and who waits for whom"},
     {EXTRACT, "extract", 0, "IN..OUT", "only what makes OUT from IN: a,b..c, as a graph"},
     {DIFF, "diff", 0, 0, "compare two graphs: gg-dump --diff A B"},
     {ELIDE, "elide", 0, "[N]", "print constants of more than N elements (16) by length and hash"},
@@ -28,7 +29,7 @@ static gg_tool tool = {
 
 static struct {
 	const char *format, *extract;
-	bool stats, memory, diff;
+	bool stats, memory, streams, diff;
 	int64_t elide;
 	gg_buf out;
 } opt = {.elide = -1};
@@ -64,7 +65,10 @@ static bool dump(gg_tool *t, gg_model *m, void *arg)
 		return false;
 	if (opt.memory && !gg_dump_memory(d, &opt.out, m))
 		return false;
-	return opt.stats || opt.memory || formats[find_format(opt.format)].dump(d, &opt.out, m);
+	if (opt.streams && !gg_dump_streams(d, &opt.out, m))
+		return false;
+	return opt.stats || opt.memory || opt.streams ||
+	       formats[find_format(opt.format)].dump(d, &opt.out, m);
 }
 
 static int diff(void)
@@ -98,6 +102,9 @@ static void take_option(int id, const char *value)
 	case MEMORY:
 		opt.memory = true;
 		break;
+	case STREAMS:
+		opt.streams = true;
+		break;
 	case EXTRACT:
 		opt.extract = value;
 		break;
@@ -117,8 +124,10 @@ int main(int argc, char **argv)
 	gg_args_start(&tool, argc, argv);
 	for (int id; (id = gg_args_next(&tool));)
 		take_option(id, tool.value);
-	if ((opt.stats || opt.memory || opt.diff) && opt.format)
-		gg_usage(&tool, "--format is of a graph: it does not go with --stats, --memory or --diff");
+	if ((opt.stats || opt.memory || opt.streams || opt.diff) && opt.format)
+		gg_usage(
+		    &tool,
+		    "--format is of a graph: it does not go with --stats, --memory, --streams or --diff");
 	if (!opt.format)
 		opt.format = "text";
 	if (opt.diff)

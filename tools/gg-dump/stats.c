@@ -1,5 +1,6 @@
 /* What a graph costs: per node (csv), in sum (stats), and where its values lie (memory). */
 #include "dump.h"
+#include "../../lib/cost.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,38 +11,6 @@ static int64_t bytes(const gg_value *v)
 {
 	int64_t n = count(v);
 	return n < 0 || !v->dtype ? -1 : (int64_t)gg_packed_bytes(v->dtype, n);
-}
-
-static int64_t dim(const gg_value *v, int i)
-{
-	i = i < 0 ? i + v->shape.rank : i;
-	return i < 0 || i >= v->shape.rank || !gg_dim_known(v->shape.dim[i]) ? -1 : v->shape.dim[i];
-}
-
-/* Multiply-adds of one output element: the products that are summed for it. */
-static int64_t products(const gg_node *n)
-{
-	const gg_value *x = gg_in(n, 0), *w = gg_in(n, 1), *y = n->out[0];
-	const char *op = n->op->name;
-	if (!strcmp(op, "Conv") || !strcmp(op, "FusedConv"))
-		return count(w) < 0 || dim(w, 0) <= 0 ? -1 : count(w) / dim(w, 0);
-	if (!strcmp(op, "ConvTranspose")) /* counted by input element: W holds what each one adds to */
-		return count(y) <= 0 || count(x) < 0 || count(w) < 0 || dim(w, 0) <= 0
-		           ? -1
-		           : count(x) * (count(w) / dim(w, 0)) / count(y);
-	if (!strcmp(op, "Gemm"))
-		return dim(x, gg_get_int(n, "transA") ? 0 : 1);
-	if (!strcmp(op, "MatMul") || !strcmp(op, "MatMulBias") || !strcmp(op, "MatMulInteger"))
-		return dim(x, -1);
-	return 0;
-}
-
-int64_t gg_flops(const gg_node *n)
-{
-	int64_t out = n->nout && n->out[0] ? count(n->out[0]) : 0, k = n->nout && n->out[0] ? products(n) : 0;
-	if (out < 0 || k < 0)
-		return -1;
-	return k ? 2 * out * k : n->op->flags & GG_POINTWISE ? out : 0;
 }
 
 /* ---- csv ---------------------------------------------------------------------------------- */
