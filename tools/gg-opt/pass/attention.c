@@ -3,7 +3,7 @@
 #include <math.h>
 
 typedef struct found {
-	gg_node *node[6]; /* from the root inwards: what the fused node replaces */
+	gg_node *node[8]; /* from the root inwards: what the fused node replaces */
 	int n;
 	gg_value *q, *k, *v, *mask;
 	gg_node *turned; /* the Transpose that gives the columns of the keys */
@@ -71,7 +71,21 @@ static void strip_scale(found *f, gg_value **s)
 	}
 }
 
-/* MatMul(Softmax(mask(scale(MatMul(q, kT)))), v); false: nothing like it. */
+/* Queries or keys that are scaled by themselves, as PyTorch exports them. */
+static void strip_factor(found *f, gg_value **x)
+{
+	double c;
+	gg_node *mul = made_by(*x, "Mul"), *div = made_by(*x, "Div"), *n = mul ? mul : div;
+	for (int i = 0; n && i < (mul ? 2 : 1); i++)
+		if (number(gg_in(n, 1 - i), &c) && c != 0 && same_type(gg_in(n, i), *x)) {
+			f->scale *= mul ? c : 1 / c;
+			f->node[f->n++] = n;
+			*x = gg_in(n, i);
+			return;
+		}
+}
+
+/* MatMul(Softmax(mask(scale(MatMul(scale(q), scale(kT))))), v); false: nothing like it. */
 static bool match(gg_node *root, found *f)
 {
 	gg_node *softmax = made_by(gg_in(root, 0), "Softmax");
@@ -86,8 +100,10 @@ static bool match(gg_node *root, found *f)
 		return false;
 	f->node[f->n++] = product;
 	f->q = gg_in(product, 0);
-	f->turned = made_by(gg_in(product, 1), "Transpose");
 	f->k = gg_in(product, 1);
+	strip_factor(f, &f->q);
+	strip_factor(f, &f->k);
+	f->turned = made_by(f->k, "Transpose");
 	return true;
 }
 
@@ -186,8 +202,10 @@ const gg_pass gg_pass_attention = {
             "become Attention",
     .explain =
         "MatMul(Softmax(MatMul(q, Transpose(k)) * c + mask), v) => Attention(q, k, v, mask) {scale=c}\n"
-        "for tensors of rank 4; with Mul or Div by one constant number or none, with an added mask, a\n"
-        "Where(mask, scores, -inf), or none. Refused when a value inside is read elsewhere, when the keys\n"
+        "for tensors of rank 4; with Mul or Div by one constant number or none, of the scores, the queries "
+        "and\n"
+        "the keys each, with an added mask, a Where(mask, scores, -inf), or none. Refused when a value "
+        "inside is read elsewhere, when the keys\n"
         "are not transposed, when heads are broadcast, or after selection for a target with kernels.\n"
         "A row that -inf masks everywhere gives 0, where the plain ops give NaN. gg-select writes\n"
         "Attention in plain ops again for a target that has no kernel for it.",
