@@ -5,6 +5,7 @@
  * with the channels of a small input padded to what the tensor cores take. */
 #include "cuda.h"
 #include "../window.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,11 @@ typedef struct conv {
 	dnn_plan *plan;
 	cuda_kernel direct; /* where plan is NULL */
 	int bias, add;      /* inputs of the call that the engine takes; -1: absent */
+	void *norm;         /* a BatchNormalization that it takes: scales, then shifts; NULL: none */
 	bool to_x, to_y, to_w;
 	cuda_copy reorder_x, reorder_y, reorder_w;
+	bool folded; /* pairs of rows and columns became channels */
+	cuda_kernel fold;
 	size_t at_x, at_y, at_w, at_plan; /* in scratch */
 	void *weight;                     /* packed, on the device */
 	cuda_chain *rest;
@@ -95,6 +99,45 @@ static bool is_term(const gg_call *c, int slot)
 	       gg_shape_eq(&c->in[slot].shape, &c->out[0].shape);
 }
 
+static size_t shifts_at(int64_t channels) { return cuda_round((size_t)channels * sizeof(float)); }
+
+/* A BatchNormalization right behind the convolution: numbers by channel, which the engine applies to
+ * unrounded sums. False: reported. */
+static bool absorb_norm(gg_call *c, conv *k, dnn_conv *o)
+{
+	const gg_node *n = c->ncover > 1 ? c->cover[1] : NULL;
+	int slot[4], bias = cuda_slot(c, c->node, 2);
+	bool biased = bias >= 0 && c->in[bias].dtype;
+	if (!n || strncmp(n->op->name, "BatchNorm", 9) || strcmp(c->node->op->name, "Conv") ||
+	    o->dtype == GG_F64 || (biased && !c->in_const[bias]))
+		return true;
+	for (int i = 0; i < 4; i++)
+		if ((slot[i] = cuda_slot(c, n, i + 1)) < 0 || !c->in_const[slot[i]])
+			return true;
+	size_t at = shifts_at(o->cout) / sizeof(float), bytes = 2 * shifts_at(o->cout);
+	float *p = gg_xcalloc(2 * at + 1, sizeof *p);
+	for (int64_t i = 0; i < o->cout; i++) {
+		double x[4];
+		for (int j = 0; j < 4; j++)
+			x[j] = gg_get_f64(&c->in[slot[j]], i);
+		double by = x[0] / sqrt(x[3] + (double)gg_get_float(n, "epsilon"));
+		p[i] = (float)by;
+		p[at + (size_t)i] = (float)(x[1] + ((biased ? gg_get_f64(&c->in[bias], i) : 0) - x[2]) * by);
+	}
+	k->norm = cuda_device.alloc(c->d, bytes, c->in_value[slot[0]]->name);
+	bool good = k->norm && cuda_device.upload(c->d, k->norm, p, bytes);
+	free(p);
+	o->scale = true;
+	return good;
+}
+
+static void drop_norm(conv *k)
+{
+	if (k->norm)
+		cuda_device.release(k->norm);
+	k->norm = NULL;
+}
+
 /* The node's own wishes, then Add and Relu of the run; returns how many nodes are taken. Where the engine
  * is not open to them, the chain does what the node wants. */
 static int absorb(gg_call *c, conv *k, dnn_conv *o, cuda_head *h, bool open)
@@ -108,9 +151,11 @@ static int absorb(gg_call *c, conv *k, dnn_conv *o, cuda_head *h, bool open)
 		term = -1;
 	if (bias >= 0 && !c->in[bias].dtype)
 		bias = -1;
-	o->bias = bias >= 0 && open;
-	k->bias = o->bias ? bias : -1;
+	o->bias = o->scale || (bias >= 0 && open);
+	k->bias = o->bias && !o->scale ? bias : -1;
 	h->channel = o->bias ? -1 : bias;
+	if (o->scale)
+		o->relu = !strcmp(c->cover[j++]->op->name, "BatchNormRelu");
 	open = open && (term < 0 || is_term(c, term));
 	if (term >= 0 && open)
 		k->add = term;
@@ -199,6 +244,89 @@ static size_t take(gg_call *c, size_t bytes)
 	return at;
 }
 
+/* ---- pairs of rows and columns as channels ------------------------------------------------------- */
+
+/* A convolution of stride 2 over few channels is one of stride 1 over four times as many channels of a
+ * quarter of the places, zeros around them: tensor cores take 16 channels better than 3. */
+static bool fold_shape(const dnn_conv *o, dnn_conv *f)
+{
+	if (!o->nhwc || o->nd != 2 || o->group != 1 || o->cin > 4 || o->dtype == GG_F64)
+		return false;
+	*f = *o;
+	f->cin = 16;
+	for (int i = 0; i < 2; i++) {
+		int64_t odd = o->before[i] & 1;
+		if (o->stride[i] != 2 || o->dilation[i] != 1 || o->kernel[i] < 3)
+			return false;
+		f->kernel[i] = (o->kernel[i] + odd + 1) / 2;
+		f->in[i] = o->out[i] - 1 + f->kernel[i];
+		f->stride[i] = 1;
+		f->before[i] = f->after[i] = 0;
+	}
+	return true;
+}
+
+/* Eight channels of one place; channel q is row q / (2 CIN) of the pair, its column, the old channel. */
+static const char fold_text[] =
+    "KERNEL(const T *in, T *out)\n{\nSPREAD(t, TOTAL) {\n"
+    "\tINDEX r = t; const int part = r % 2; r /= 2;\n"
+    "\tconst int w = r % W2; r /= W2; const int h = r % H2; const long n = r / H2;\n"
+    "\tvec<T, 8> y;\n"
+    "\tfor (int e = 0; e < 8; e++) {\n"
+    "\t\tconst int q = part * 8 + e, c = q % CIN, x = 2 * w - PW + q / CIN % 2, z = 2 * h - PH + q / CIN / "
+    "2;\n"
+    "\t\ty.v[e] = q < 4 * CIN && x >= 0 && x < W && z >= 0 && z < H"
+    " ? in[XLAST ? ((n * H + z) * W + x) * CIN + c : ((n * CIN + c) * H + z) * W + x] : T{};\n"
+    "\t}\n"
+    "\t*(vec<T, 8> *)(out + t * 8) = y;\n}\n}\n";
+
+static bool make_fold(gg_call *c, conv *k, const dnn_conv *f)
+{
+	const gg_shape *x = &c->in[0].shape;
+	int64_t total = f->batch * f->in[0] * f->in[1] * 2;
+	gg_window w;
+	gg_buf b = {0};
+	if (!gg_window_conv(c->d, c->node, x, &c->in[1].shape, &w))
+		return false;
+	gg_buf_printf(
+	    &b,
+	    "#define INDEX unsigned%s\n#define T %s\n#define TOTAL %lldu\n#define CIN %d\n#define H2 "
+	    "%d\n#define W2 %d\n#define PH %d\n#define PW %d\n#define H %d\n#define W %d\n#define XLAST %d\n",
+	    total >> 31 ? " long" : "", cuda_type(f->dtype), (long long)total, (int)x->dim[1], (int)f->in[0],
+	    (int)f->in[1], (int)((w.begin[0] + 1) / 2 * 2), (int)((w.begin[1] + 1) / 2 * 2), (int)x->dim[2],
+	    (int)x->dim[3], c->in_layout[0] == GG_NHWC);
+	bool good = cuda_compile(c->d, b.p, fold_text, &k->fold);
+	cuda_spread(&k->fold, total, 256);
+	gg_buf_fini(&b);
+	return good;
+}
+
+/* The weights to go with it, channels last. */
+static bool fold_weight(gg_call *c, conv *k, const dnn_conv *o, const dnn_conv *f)
+{
+	size_t size = gg_dtype_size(f->dtype), bytes = (size_t)volume(f, f->cout, 16, f->kernel) * size;
+	char *p = gg_xcalloc(bytes + 1, 1);
+	const char *from = c->in[1].data;
+	int64_t cin = o->cin, kh = o->kernel[0], kw = o->kernel[1];
+	for (int64_t i = 0; i < o->cout * cin; i++)
+		for (int64_t y = 0; y < kh; y++)
+			for (int64_t x = 0; x < kw; x++) {
+				int64_t a = y + (o->before[0] & 1), b = x + (o->before[1] & 1);
+				int64_t q = (a % 2 * 2 + b % 2) * cin + i % cin;
+				int64_t to = ((i / cin * f->kernel[0] + a / 2) * f->kernel[1] + b / 2) * 16 +
+				             q;
+				memcpy(p + (size_t)to * size, from + (size_t)((i * kh + y) * kw + x) * size,
+				       size);
+			}
+	k->weight = cuda_device.alloc(c->d, bytes, c->in_value[1]->name);
+	bool good = k->weight && cuda_device.upload(c->d, k->weight, p, bytes);
+	free(p);
+	c->taken |= 2;
+	return good;
+}
+
+/* ---- choosing ----------------------------------------------------------------------------------- */
+
 /* Channels that tensor cores take at a time. */
 static int64_t padded_channels(const dnn_conv *o)
 {
@@ -211,6 +339,11 @@ static int64_t padded_channels(const dnn_conv *o)
 static bool make_engine(gg_call *c, conv *k, dnn_conv *o, size_t *workspace)
 {
 	int64_t cin = o->cin;
+	dnn_conv f;
+	if (c->in_const[1] && fold_shape(o, &f) && (k->plan = dnn_conv_plan(c->d, &f, workspace))) {
+		k->folded = true;
+		return true;
+	}
 	if (c->in_const[1])
 		o->cin = padded_channels(o);
 	if (!(k->plan = dnn_conv_plan(c->d, o, workspace))) {
@@ -220,11 +353,28 @@ static bool make_engine(gg_call *c, conv *k, dnn_conv *o, size_t *workspace)
 	return true;
 }
 
+static bool make_reorder_y(gg_call *c, conv *k, const dnn_conv *o)
+{
+	gg_layout want = o->nhwc ? GG_NHWC : GG_PLAIN;
+	if (!k->to_y)
+		return true;
+	k->at_y = take(c, (size_t)volume(o, o->batch, o->cout, o->out) * gg_dtype_size(o->dtype));
+	return cuda_reorder_make(c->d, o->dtype, &c->out[0].shape, want, (gg_layout)c->out_layout[0], 0,
+	                         &k->reorder_y);
+}
+
 static bool make_moves(gg_call *c, conv *k, const dnn_conv *o, size_t workspace)
 {
 	gg_layout want = o->nhwc ? GG_NHWC : GG_PLAIN;
 	size_t size = gg_dtype_size(o->dtype);
 	int64_t cw = o->cin / o->group;
+	dnn_conv f;
+	if (k->folded) {
+		fold_shape(o, &f);
+		k->at_x = take(c, (size_t)volume(&f, f.batch, f.cin, f.in) * size);
+		k->at_plan = take(c, workspace);
+		return make_fold(c, k, &f) && fold_weight(c, k, o, &f) && make_reorder_y(c, k, o);
+	}
 	k->to_x = o->cin != c->in[0].shape.dim[1] || c->in_layout[0] != want;
 	if (k->to_x) {
 		k->at_x = take(c, (size_t)volume(o, o->batch, o->cin, o->in) * size);
@@ -232,12 +382,8 @@ static bool make_moves(gg_call *c, conv *k, const dnn_conv *o, size_t workspace)
 		                       o->cin, &k->reorder_x))
 			return false;
 	}
-	if (k->to_y) {
-		k->at_y = take(c, (size_t)volume(o, o->batch, o->cout, o->out) * size);
-		if (!cuda_reorder_make(c->d, o->dtype, &c->out[0].shape, want, (gg_layout)c->out_layout[0], 0,
-		                       &k->reorder_y))
-			return false;
-	}
+	if (!make_reorder_y(c, k, o))
+		return false;
 	if (o->nhwc && c->in_const[1] && !pack_weight(c, k, o, cw))
 		return false;
 	k->to_w = o->nhwc && !c->in_const[1];
@@ -263,11 +409,14 @@ static bool prepare(gg_call *c, bool tf32)
 		return false;
 	bare = o;
 	k->to_y = c->out_layout[0] != (o.nhwc ? GG_NHWC : GG_PLAIN);
-	from = absorb(c, k, &o, &h, o.dtype != GG_F64 && !k->to_y);
 	if (k->empty)
 		return true;
+	if (!k->to_y && !absorb_norm(c, k, &o))
+		return false;
+	from = absorb(c, k, &o, &h, o.dtype != GG_F64 && !k->to_y);
 	if (!make_engine(c, k, &o, &workspace)) {
 		k->bias = k->add = -1;
+		drop_norm(k);
 		o = bare;
 		h = CUDA_HEAD;
 		from = absorb(c, k, &o, &h, false);
@@ -297,7 +446,12 @@ static bool run(gg_call *c)
 		void *arg[] = {c->in[0].data, c->in[1].data, c->out[0].data};
 		return cuda_launch(c->d, &k->direct, 3, arg) && cuda_chain_run(k->rest, c);
 	}
-	if (k->to_x) {
+	if (k->folded) {
+		void *arg[] = {c->in[0].data, scratch + k->at_x};
+		if (!cuda_launch(c->d, &k->fold, 2, arg))
+			return false;
+		x = arg[1];
+	} else if (k->to_x) {
 		if (!cuda_copy_run(c->d, &k->reorder_x, x, scratch + k->at_x))
 			return false;
 		x = scratch + k->at_x;
@@ -307,8 +461,11 @@ static bool run(gg_call *c)
 			return false;
 		w = scratch + k->at_w;
 	}
-	if (!dnn_conv_run(c->d, k->plan, x, w, k->bias < 0 ? NULL : c->in[k->bias].data,
-	                  k->add < 0 ? NULL : c->in[k->add].data, y, scratch + k->at_plan))
+	const char *norm = k->norm, *bias = norm          ? norm + shifts_at(c->out[0].shape.dim[1])
+	                                    : k->bias < 0 ? NULL
+	                                                  : c->in[k->bias].data;
+	if (!dnn_conv_run(c->d, k->plan, x, w, norm, bias, k->add < 0 ? NULL : c->in[k->add].data, y,
+	                  scratch + k->at_plan))
 		return false;
 	if (k->to_y && !cuda_copy_run(c->d, &k->reorder_y, y, c->out[0].data))
 		return false;
@@ -322,6 +479,7 @@ static void release(gg_call *c)
 		return;
 	if (k->weight)
 		cuda_device.release(k->weight);
+	drop_norm(k);
 	cuda_chain_free(k->rest);
 	free(k);
 }

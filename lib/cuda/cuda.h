@@ -7,6 +7,7 @@
 #define CUDA_H
 
 #include "../backend.h"
+#include "../exec.h"
 #include "api.h"
 
 extern CUstream cuda_stream; /* the queue */
@@ -15,6 +16,10 @@ extern int cuda_processors;
 extern const gg_device cuda_device;
 bool cuda_open_device(gg_diag *d);
 const char *cuda_version(void);
+/* How many algorithms of a library are measured where there are several; up to 1: its first is taken. */
+int cuda_tune(void);
+/* Milliseconds of one run of what only puts work into the queue, the least of some; below 0: it fails. */
+float cuda_measure(bool (*run)(void *p), void *p);
 
 /* ---- jit.c ------------------------------------------------------------------------------------- */
 typedef struct cuda_kernel {
@@ -84,12 +89,30 @@ typedef struct dnn_conv {
 	int64_t batch, cin, cout, group;
 	int64_t in[3], kernel[3], out[3], stride[3], dilation[3], before[3], after[3];
 	bool bias, add, relu;
+	bool scale; /* by channel, before the bias; both are f32 then */
 } dnn_conv;
 typedef struct dnn_plan dnn_plan;
+float dnn_plan_ms(const dnn_plan *p); /* as measured; 0: it was not */
 /* NULL: cuDNN has no engine for it, which only -v reports. Plans are never freed. */
 dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace);
-bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
-                  const void *add, void *y, void *workspace);
+bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *scale,
+                  const void *bias, const void *add, void *y, void *workspace);
+typedef struct dnn_attention {
+	gg_dtype dtype;
+	int64_t batch, heads, q, kv, size, vsize;
+	int64_t sq[4], sk[4], sv[4], sy[4]; /* strides; of the keys as columns */
+} dnn_attention;
+dnn_plan *dnn_attention_plan(gg_diag *d, const dnn_attention *o, size_t *workspace);
+bool dnn_attention_run(gg_diag *d, const dnn_plan *p, const void *q, const void *k, const void *v, void *y,
+                       const void *scale, void *workspace);
+typedef struct dnn_product { /* y = gelu(relu(x w + bias + add)) */
+	gg_dtype dtype;
+	int64_t batch, m, n, k, sx[3], sw[3]; /* y lies row by row */
+	bool bias, add, relu, gelu;
+} dnn_product;
+dnn_plan *dnn_product_plan(gg_diag *d, const dnn_product *o, size_t *workspace);
+bool dnn_product_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
+                     const void *add, void *y, void *workspace);
 const char *dnn_version(void);
 
 static inline size_t cuda_round(size_t n) { return (n + 255) / 256 * 256; }

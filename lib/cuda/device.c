@@ -23,6 +23,7 @@ bool cuda_open_device(gg_diag *d)
 {
 	CUdevice dev;
 	CUcontext ctx;
+	double start = gg_clock();
 
 	if (!cuda_open_driver(d) || !cuda_open_rtc(d) ||
 	    !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
@@ -42,6 +43,7 @@ bool cuda_open_device(gg_diag *d)
 			return false;
 		pinned[i] = p;
 	}
+	gg_verbose(d, "device opened in %.1f ms", 1e3 * (gg_clock() - start));
 	return true;
 }
 
@@ -54,6 +56,34 @@ const char *cuda_version(void)
 	snprintf(version, sizeof version, "%s, sm_%d, driver for CUDA %d.%d, NVRTC %d.%d", name, cuda_sm,
 	         driver / 1000, driver % 1000 / 10, major, minor);
 	return version;
+}
+
+int cuda_tune(void)
+{
+	const char *s = getenv("GG_CUDA_TUNE");
+	return s ? atoi(s) : 0;
+}
+
+/* Several runs between two events, so that the time of a launch is hidden. */
+float cuda_measure(bool (*run)(void *p), void *p)
+{
+	enum { RUNS = 8, TIMES = 4 };
+	static CUevent from, to;
+	float best = -1, ms = 0;
+	if (!from && (cu.cuEventCreate(&from, CU_EVENT_DEFAULT) || cu.cuEventCreate(&to, CU_EVENT_DEFAULT)))
+		return -1;
+	for (int i = 0; i < TIMES; i++) {
+		cu.cuEventRecord(from, cuda_stream);
+		for (int k = 0; k < (i ? RUNS : 1); k++)
+			if (!run(p))
+				return -1;
+		cu.cuEventRecord(to, cuda_stream);
+		if (cu.cuEventSynchronize(to) || cu.cuEventElapsedTime(&ms, from, to))
+			return -1;
+		if (i && (best < 0 || ms / RUNS < best))
+			best = ms / RUNS;
+	}
+	return best;
 }
 
 static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
@@ -71,6 +101,7 @@ static void *alloc(gg_diag *d, size_t bytes, const char *what)
 	} else {
 		cuda_ok(d, r, "cannot allocate memory of the device");
 	}
+	gg_verbose(d, "device memory: %zu bytes for '%s'", bytes, what);
 	return r ? NULL : (void *)(uintptr_t)p;
 }
 

@@ -1,22 +1,36 @@
 /* cuDNN 9's graph API: the one file that speaks its descriptors.
  *
- *     x, w ── convolution ──▶ · ── + add ──▶ · ── + bias ──▶ · ── relu ──▶ y
+ *     x, w ── convolution ──▶ · ── * scale ──▶ · ── + add, + bias ──▶ · ── relu ──▶ y
+ *     x, w ── product ──▶ · ── + bias, + add ──▶ · ── relu, gelu ──▶ y
+ *     q, k ── product ──▶ · ── * scale ──▶ · ── softmax ──▶ · , v ── product ──▶ y
  *
- * is asked for as one engine; what lies between is virtual. Engines come from cuDNN's heuristics,
- * and the first that can be finalised is taken, or, where GG_CUDA_TUNE is a number, the fastest of
- * so many. Plans are kept for the life of the process: networks repeat their layers. */
+ * are asked for as one engine each; what lies between is virtual. Engines come from cuDNN's
+ * heuristics, and the first that can be finalised is taken, or, where cuda_tune() is more than 1, the
+ * fastest of so many. Plans are kept for the life of the process: networks repeat their layers. */
 #include "cuda.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef cudnnBackendDescriptor_t desc;
-enum { X = 'x', W = 'w', Y = 'y', BIAS = 'b', ADD = 'z', MAX_DESCS = 64, MAX_ENGINES = 24 };
+enum { X = 'x', W = 'w', Y = 'y', BIAS = 'b', ADD = 'z', SCALE = 's' };
+enum { MAX_DESCS = 128, MAX_ENGINES = 24, MAX_REAL = 6 };
+
+/* What a plan is for; memory between the members is zero, so that bytes can be compared. */
+typedef struct spec {
+	enum { CONV, PRODUCT, ATTENTION } kind;
+	union {
+		dnn_conv conv;
+		dnn_product product;
+		dnn_attention attention;
+	};
+} spec;
 
 struct dnn_plan {
-	dnn_conv of;
+	spec of;
 	desc plan; /* NULL: there is none */
 	size_t workspace;
+	float ms; /* where it was measured; else 0 */
 	dnn_plan *next;
 };
 
@@ -25,15 +39,21 @@ static dnn_plan *plans;
 
 typedef struct build {
 	gg_diag *d;
-	const dnn_conv *o;
+	const dnn_conv *o; /* of a convolution */
+	gg_dtype dtype;
+	bool tf32;
 	desc made[MAX_DESCS];
 	int n;
+	int64_t id[MAX_REAL]; /* tensors that are given at run */
+	size_t bytes[MAX_REAL];
+	int nreal;
 	bool failed;
 } build;
 
 static bool open_library(gg_diag *d)
 {
 	cudnnStatus_t s;
+	double start = gg_clock();
 
 	if (handle)
 		return true;
@@ -41,6 +61,7 @@ static bool open_library(gg_diag *d)
 		return false;
 	s = dnn.cudnnCreate(&handle);
 	s = s ? s : dnn.cudnnSetStream(handle, (cudaStream_t)cuda_stream);
+	gg_verbose(d, "cuDNN opened in %.1f ms", 1e3 * (gg_clock() - start));
 	if (!s)
 		return true;
 	handle = NULL;
@@ -115,15 +136,51 @@ static cudnnDataType_t compute_type(const dnn_conv *o)
 	return o->dtype == GG_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
 }
 
+static size_t type_size(cudnnDataType_t t)
+{
+	return t == CUDNN_DATA_DOUBLE ? 8 : t == CUDNN_DATA_FLOAT ? 4 : 2;
+}
+
+typedef enum kind { REAL, VIRTUAL } kind;
+
+static void note_real(build *b, int64_t id, cudnnDataType_t t, int rank, const int64_t *dim,
+                      const int64_t *stride)
+{
+	int64_t last = 0;
+	if (b->nreal == MAX_REAL)
+		gg_bug("more than %d tensors", MAX_REAL);
+	for (int i = 0; i < rank; i++)
+		last += (dim[i] - 1) * stride[i];
+	b->id[b->nreal] = id;
+	b->bytes[b->nreal++] = (size_t)(last + 1) * type_size(t);
+}
+
+static desc tensor_of(build *b, int64_t id, kind how, cudnnDataType_t t, int rank, const int64_t *dim,
+                      const int64_t *stride)
+{
+	int64_t align = 16;
+	bool yes = true;
+	desc x = make(b, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+	if (how == REAL)
+		note_real(b, id, t, rank, dim, stride);
+	set(b, x, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t);
+	set(b, x, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, rank, dim);
+	set(b, x, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, rank, stride);
+	set(b, x, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+	set(b, x, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &align);
+	if (how == VIRTUAL)
+		set(b, x, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
+	finish(b, x, "tensor");
+	return x;
+}
+
 /* dims: batch, channels, spatial. */
-static desc tensor(build *b, int64_t id, bool is_virtual, int64_t batch, int64_t channels,
+static desc tensor(build *b, int64_t id, kind how, cudnnDataType_t t, int64_t batch, int64_t channels,
                    const int64_t *spatial)
 {
 	const dnn_conv *o = b->o;
-	int64_t dim[5] = {batch, channels}, stride[5], n = 1, align = 16;
+	int64_t dim[5] = {batch, channels}, stride[5], n = 1;
 	int rank = o->nd + 2;
-	cudnnDataType_t t = is_virtual ? compute_type(o) : data_type(o->dtype);
-	desc x = make(b, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	for (int i = 0; i < o->nd; i++)
 		dim[2 + i] = spatial ? spatial[i] : 1;
 	if (o->nhwc) {
@@ -139,15 +196,7 @@ static desc tensor(build *b, int64_t id, bool is_virtual, int64_t batch, int64_t
 		n *= channels;
 	}
 	stride[0] = n;
-	set(b, x, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t);
-	set(b, x, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, rank, dim);
-	set(b, x, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, rank, stride);
-	set(b, x, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-	set(b, x, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &align);
-	if (is_virtual)
-		set(b, x, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-	finish(b, x, "tensor");
-	return x;
+	return tensor_of(b, id, how, t, rank, dim, stride);
 }
 
 static desc convolution(build *b, desc x, desc w, desc y)
@@ -181,9 +230,8 @@ static desc convolution(build *b, desc x, desc w, desc y)
 }
 
 /* other NULL: of one input. */
-static desc pointwise(build *b, cudnnPointwiseMode_t mode, desc x, desc other, desc y)
+static desc pointwise(build *b, cudnnPointwiseMode_t mode, cudnnDataType_t t, desc x, desc other, desc y)
 {
-	cudnnDataType_t t = compute_type(b->o);
 	desc p = make(b, CUDNN_BACKEND_POINTWISE_DESCRIPTOR), op;
 	set(b, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
 	set(b, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &t);
@@ -200,41 +248,55 @@ static desc pointwise(build *b, cudnnPointwiseMode_t mode, desc x, desc other, d
 
 /* ---- the graph and its engines ----------------------------------------------------------------- */
 
-static desc graph(build *b)
+static desc graph_of(build *b, int64_t n, const desc *op)
 {
-	const dnn_conv *o = b->o;
-	int64_t cw = o->cin / o->group;
-	int left = o->add + o->bias + o->relu;
-	desc op[4], x, w, g, y;
-	int64_t n = 0;
-	x = tensor(b, X, false, o->batch, o->cin, o->in);
-	w = tensor(b, W, false, o->cout, cw, o->kernel);
-	y = tensor(b, left ? 1000 : Y, left > 0, o->batch, o->cout, o->out);
-	op[n++] = convolution(b, x, w, y);
-	for (int i = 0; i < 3; i++) {
-		const bool wanted[] = {o->add, o->bias, o->relu};
-		desc other = NULL, next;
-		if (!wanted[i])
-			continue;
-		left--;
-		if (i == 0)
-			other = tensor(b, ADD, false, o->batch, o->cout, o->out);
-		if (i == 1)
-			other = tensor(b, BIAS, false, 1, o->cout, NULL);
-		next = tensor(b, left ? 1001 + i : Y, left > 0, o->batch, o->cout, o->out);
-		op[n++] = pointwise(b, i < 2 ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD, y, other,
-		                    next);
-		y = next;
-	}
-	g = make(b, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+	desc g = make(b, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
 	set(b, g, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
 	set(b, g, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, op);
 	finish(b, g, "graph");
 	return g;
 }
 
+static desc conv_graph(build *b)
+{
+	const dnn_conv *o = b->o;
+	cudnnDataType_t t = data_type(o->dtype), c = compute_type(o), each = o->scale ? c : t;
+	/* In the order in which cuDNN knows them. */
+	const struct {
+		bool wanted;
+		int64_t id;
+		cudnnPointwiseMode_t mode;
+	} all[] = {{o->scale, SCALE, CUDNN_POINTWISE_MUL},
+	           {o->scale && o->bias, BIAS, CUDNN_POINTWISE_ADD},
+	           {o->add, ADD, CUDNN_POINTWISE_ADD},
+	           {!o->scale && o->bias, BIAS, CUDNN_POINTWISE_ADD},
+	           {o->relu, 0, CUDNN_POINTWISE_RELU_FWD}};
+	int left = o->scale + o->add + o->bias + o->relu;
+	desc op[6], x, w, y;
+	int64_t n = 0;
+	x = tensor(b, X, REAL, t, o->batch, o->cin, o->in);
+	w = tensor(b, W, REAL, t, o->cout, o->cin / o->group, o->kernel);
+	y = tensor(b, left ? 1000 : Y, left ? VIRTUAL : REAL, left ? c : t, o->batch, o->cout, o->out);
+	op[n++] = convolution(b, x, w, y);
+	for (int i = 0; i < 5; i++) {
+		desc other = NULL, next;
+		if (!all[i].wanted)
+			continue;
+		left--;
+		if (all[i].id == ADD)
+			other = tensor(b, ADD, REAL, t, o->batch, o->cout, o->out);
+		else if (all[i].id)
+			other = tensor(b, all[i].id, REAL, each, 1, o->cout, NULL);
+		next = tensor(b, left ? 1001 + i : Y, left ? VIRTUAL : REAL, left ? c : t, o->batch, o->cout,
+		              o->out);
+		op[n++] = pointwise(b, all[i].mode, c, y, other, next);
+		y = next;
+	}
+	return graph_of(b, n, op);
+}
+
 /* An engine that rounds what is f32, or adds in f16, is not for strict graphs. */
-static bool is_strict(const dnn_conv *o, desc config)
+static bool is_strict(gg_dtype dtype, bool tf32, desc config)
 {
 	cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 	desc engine = NULL;
@@ -249,9 +311,9 @@ static bool is_strict(const dnn_conv *o, desc config)
 		n = 0;
 	for (int64_t i = 0; i < n && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) {
 		bool tensor = note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-		good &= !(tensor && o->dtype == GG_F32 && !o->tf32);
+		good &= !(tensor && dtype == GG_F32 && !tf32);
 		good &= note[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
-		good &= note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || o->tf32;
+		good &= note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || tf32;
 	}
 	dnn.cudnnBackendDestroyDescriptor(engine);
 	return good;
@@ -294,132 +356,13 @@ static desc finalise(desc config, size_t *workspace)
 	return p;
 }
 
-static int64_t volume(const dnn_conv *o, int64_t batch, int64_t channels, const int64_t *spatial)
+static bool execute(gg_diag *d, desc plan, int64_t n, const int64_t *id, const void *const *at,
+                    void *workspace, const char *what)
 {
-	int64_t n = batch * channels;
-	for (int i = 0; i < o->nd; i++)
-		n *= spatial[i];
-	return n * (int64_t)gg_dtype_size(o->dtype);
-}
-
-/* Milliseconds of one run, the least of five; below 0: it fails. */
-static float measure(gg_diag *d, const dnn_plan *p, void *const *buffer)
-{
-	static CUevent from, to;
-	float best = -1, ms = 0;
-	if (!from && (cu.cuEventCreate(&from, CU_EVENT_DEFAULT) || cu.cuEventCreate(&to, CU_EVENT_DEFAULT)))
-		return -1;
-	for (int i = 0; i < 6; i++) {
-		cu.cuEventRecord(from, cuda_stream);
-		if (!dnn_conv_run(d, p, buffer[0], buffer[1], buffer[2], buffer[3], buffer[4], buffer[5]))
-			return -1;
-		cu.cuEventRecord(to, cuda_stream);
-		if (cu.cuEventSynchronize(to) || cu.cuEventElapsedTime(&ms, from, to))
-			return -1;
-		if (i && (best < 0 || ms < best))
-			best = ms;
-	}
-	return best;
-}
-
-static void tune(build *b, const desc *config, int n, int limit, dnn_plan *out)
-{
-	enum { ROOM = 256 << 20 };
-	const dnn_conv *o = b->o;
-	int64_t y = volume(o, o->batch, o->cout, o->out);
-	const int64_t bytes[] = {volume(o, o->batch, o->cin, o->in),
-	                         volume(o, o->cout, o->cin / o->group, o->kernel),
-	                         o->cout * 8,
-	                         y,
-	                         y,
-	                         ROOM};
-	void *buffer[6] = {0};
-	float best = -1;
-	bool good = true;
-	for (int i = 0; i < 6 && good; i++) {
-		buffer[i] = cuda_device.alloc(b->d, (size_t)bytes[i], "tuning");
-		good = buffer[i] && cuda_device.fill(b->d, buffer[i], 0x2a, (size_t)bytes[i]);
-	}
-	for (int i = 0, tried = 0; i < n && tried < limit && good; i++) {
-		gg_diag silent = {.silent = true};
-		dnn_plan p = {.of = *o};
-		if (!is_strict(o, config[i]) || !(p.plan = finalise(config[i], &p.workspace)))
-			continue;
-		tried++;
-		float ms = p.workspace > ROOM ? -1 : measure(&silent, &p, buffer);
-		if (ms >= 0 && (best < 0 || ms < best)) {
-			desc old = out->plan;
-			out->plan = p.plan;
-			out->workspace = p.workspace;
-			p.plan = old;
-			best = ms;
-		}
-		if (p.plan)
-			dnn.cudnnBackendDestroyDescriptor(p.plan);
-	}
-	for (int i = 0; i < 6; i++)
-		if (buffer[i])
-			cuda_device.release(buffer[i]);
-}
-
-static void choose(build *b, desc g, dnn_plan *out)
-{
-	static const cudnnBackendHeurMode_t mode[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-	const char *s = getenv("GG_CUDA_TUNE");
-	int limit = s ? atoi(s) : 0, base = b->n;
-	desc config[MAX_ENGINES];
-	for (int k = 0; k < 2 && !b->failed && !out->plan; k++) {
-		int n = heuristics(b, g, mode[k], config);
-		if (limit > 1)
-			tune(b, config, n, limit, out);
-		for (int i = 0; i < n && !out->plan; i++)
-			if (is_strict(b->o, config[i]))
-				out->plan = finalise(config[i], &out->workspace);
-		drop(b, base);
-	}
-}
-
-dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace)
-{
-	gg_diag quiet = *d;
-	build b = {.d = &quiet, .o = o};
-	dnn_plan *p = plans;
-
-	quiet.silent = !d->verbose;
-	while (p && memcmp(&p->of, o, sizeof *o))
-		p = p->next;
-	if (!p) {
-		p = gg_xcalloc(1, sizeof *p);
-		memcpy(&p->of, o, sizeof *o);
-		if (open_library(&quiet)) {
-			desc g = graph(&b);
-			choose(&b, g, p);
-			drop(&b, 0);
-		}
-		p->next = plans;
-		plans = p;
-	}
-	*workspace = p->workspace;
-	return p->plan ? p : NULL;
-}
-
-bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
-                  const void *add, void *y, void *workspace)
-{
-	int64_t id[5] = {X, W, Y}, n = 3;
-	const void *at[5] = {x, w, y};
 	desc pack = NULL;
 	cudnnStatus_t s = dnn.cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
 	char why[256] = "";
 
-	if (p->of.add) {
-		id[n] = ADD;
-		at[n++] = add;
-	}
-	if (p->of.bias) {
-		id[n] = BIAS;
-		at[n++] = bias;
-	}
 	s = s ? s
 	      : dnn.cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
 	                                     n, at);
@@ -430,12 +373,297 @@ bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, c
 	      : dnn.cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
 	                                     &workspace);
 	s = s ? s : dnn.cudnnBackendFinalize(pack);
-	s = s ? s : dnn.cudnnBackendExecute(handle, p->plan, pack);
+	s = s ? s : dnn.cudnnBackendExecute(handle, plan, pack);
 	if (pack)
 		dnn.cudnnBackendDestroyDescriptor(pack);
 	if (!s)
 		return true;
 	dnn.cudnnGetLastErrorString(why, sizeof why);
-	return gg_error(d, GG_MACHINE, "cuDNN: a convolution failed: %s: %s", dnn.cudnnGetErrorString(s),
-	                why);
+	return gg_error(d, GG_MACHINE, "cuDNN: %s failed: %s: %s", what, dnn.cudnnGetErrorString(s), why);
+}
+
+/* ---- measuring --------------------------------------------------------------------------------- */
+
+typedef struct trial {
+	const build *b;
+	desc plan;
+	void *buffer[MAX_REAL + 1]; /* the last one: workspace */
+} trial;
+
+static bool run_trial(void *p)
+{
+	const trial *t = p;
+	gg_diag silent = {.silent = true};
+	return execute(&silent, t->plan, t->b->nreal, t->b->id, (const void *const *)t->buffer,
+	               t->buffer[MAX_REAL], "a trial");
+}
+
+static bool make_buffers(build *b, trial *t, size_t room)
+{
+	for (int i = 0; i <= MAX_REAL; i++) {
+		size_t bytes = i == MAX_REAL ? room : i < b->nreal ? b->bytes[i] : 0;
+		if (!bytes)
+			continue;
+		t->buffer[i] = cuda_device.alloc(b->d, bytes, "tuning");
+		if (!t->buffer[i] || !cuda_device.fill(b->d, t->buffer[i], 0x2a, bytes))
+			return false;
+	}
+	return true;
+}
+
+static void tune(build *b, const desc *config, int n, int limit, dnn_plan *out)
+{
+	enum { ROOM = 256 << 20 };
+	trial t = {.b = b};
+	bool good = make_buffers(b, &t, ROOM);
+	for (int i = 0, tried = 0; i < n && tried < limit && good; i++) {
+		size_t workspace;
+		if (!is_strict(b->dtype, b->tf32, config[i]) || !(t.plan = finalise(config[i], &workspace)))
+			continue;
+		tried++;
+		float ms = workspace > ROOM ? -1 : cuda_measure(run_trial, &t);
+		if (ms >= 0 && (!out->plan || ms < out->ms)) {
+			desc old = out->plan;
+			out->plan = t.plan;
+			out->workspace = workspace;
+			out->ms = ms;
+			t.plan = old;
+		}
+		if (t.plan)
+			dnn.cudnnBackendDestroyDescriptor(t.plan);
+	}
+	for (int i = 0; i <= MAX_REAL; i++)
+		if (t.buffer[i])
+			cuda_device.release(t.buffer[i]);
+}
+
+static void choose(build *b, desc g, dnn_plan *out)
+{
+	static const cudnnBackendHeurMode_t mode[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+	int limit = cuda_tune(), base = b->n;
+	desc config[MAX_ENGINES];
+	for (int k = 0; k < 2 && !b->failed && !out->plan; k++) {
+		int n = heuristics(b, g, mode[k], config);
+		if (limit > 1)
+			tune(b, config, n, limit, out);
+		for (int i = 0; i < n && !out->plan; i++)
+			if (is_strict(b->dtype, b->tf32, config[i]))
+				out->plan = finalise(config[i], &out->workspace);
+		drop(b, base);
+	}
+}
+
+/* ---- plans ------------------------------------------------------------------------------------- */
+
+static desc graph_for(build *b, const spec *s);
+
+static dnn_plan *plan_for(gg_diag *d, const spec *s, gg_dtype dtype, bool tf32, size_t *workspace)
+{
+	gg_diag quiet = *d;
+	build b = {.d = &quiet, .o = &s->conv, .dtype = dtype, .tf32 = tf32};
+	dnn_plan *p = plans;
+
+	quiet.silent = !d->verbose;
+	while (p && memcmp(&p->of, s, sizeof *s))
+		p = p->next;
+	if (!p) {
+		p = gg_xcalloc(1, sizeof *p);
+		memcpy(&p->of, s, sizeof *s);
+		double start = gg_clock();
+		if (open_library(&quiet)) {
+			desc g = graph_for(&b, s);
+			choose(&b, g, p);
+			drop(&b, 0);
+		}
+		gg_verbose(d, "cuDNN's engine found in %.1f ms", 1e3 * (gg_clock() - start));
+		p->next = plans;
+		plans = p;
+	}
+	*workspace = p->workspace;
+	return p->plan ? p : NULL;
+}
+
+float dnn_plan_ms(const dnn_plan *p) { return p->ms; }
+
+dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace)
+{
+	spec s;
+	memset(&s, 0, sizeof s);
+	s.kind = CONV;
+	memcpy(&s.conv, o, sizeof *o);
+	return plan_for(d, &s, o->dtype, o->tf32, workspace);
+}
+
+bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *scale,
+                  const void *bias, const void *add, void *y, void *workspace)
+{
+	const dnn_conv *o = &p->of.conv;
+	const struct {
+		bool wanted;
+		int64_t id;
+		const void *at;
+	} all[] = {{true, X, x},          {true, W, w},      {true, Y, y}, {o->scale, SCALE, scale},
+	           {o->bias, BIAS, bias}, {o->add, ADD, add}};
+	int64_t id[6], n = 0;
+	const void *at[6];
+
+	for (int i = 0; i < 6; i++)
+		if (all[i].wanted) {
+			id[n] = all[i].id;
+			at[n++] = all[i].at;
+		}
+	return execute(d, p->plan, n, id, at, workspace, "a convolution");
+}
+
+/* ---- attention --------------------------------------------------------------------------------- */
+
+/*  q ── product ──▶ s ── * scale ──▶ - largest ──▶ exp ──▶ / sum ── product ──▶ y
+ *  k ──┘                                              v ──┘
+ * with the scores in f32: cuDNN knows it as one engine, if the scale is no number given by value (9.14). */
+static desc reduction(build *b, cudnnReduceTensorOp_t how, desc x, desc y)
+{
+	cudnnDataType_t t = CUDNN_DATA_FLOAT;
+	desc r = make(b, CUDNN_BACKEND_REDUCTION_DESCRIPTOR), op;
+	set(b, r, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how);
+	set(b, r, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t);
+	finish(b, r, "reduction");
+	op = make(b, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+	set(b, op, CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &r);
+	set(b, op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
+	set(b, op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+	finish(b, op, "reduction");
+	return op;
+}
+
+static desc matmul(build *b, desc x, desc w, desc y)
+{
+	cudnnDataType_t t = CUDNN_DATA_FLOAT;
+	desc m = make(b, CUDNN_BACKEND_MATMUL_DESCRIPTOR), op;
+	set(b, m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t);
+	finish(b, m, "product");
+	op = make(b, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+	set(b, op, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &m);
+	set(b, op, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
+	set(b, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
+	set(b, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+	finish(b, op, "product");
+	return op;
+}
+
+static desc attention_graph(build *b, const dnn_attention *o)
+{
+	const cudnnDataType_t t = data_type(o->dtype), f = CUDNN_DATA_FLOAT;
+	const int64_t one[] = {1, 1, 1, 1}, all[] = {o->batch, o->heads, o->q, o->kv},
+	              row[] = {o->batch, o->heads, o->q, 1}, qd[] = {o->batch, o->heads, o->q, o->size},
+	              kd[] = {o->batch, o->heads, o->size, o->kv},
+	              vd[] = {o->batch, o->heads, o->kv, o->vsize},
+	              yd[] = {o->batch, o->heads, o->q, o->vsize},
+	              as[] = {o->heads * o->q * o->kv, o->q * o->kv, o->kv, 1},
+	              rs[] = {o->heads * o->q, o->q, 1, 1};
+	desc op[9], s[6], largest, sum;
+	for (int i = 0; i < 5; i++)
+		s[i] = tensor_of(b, 1000 + i, VIRTUAL, i < 4 ? f : t, 4, all, as);
+	largest = tensor_of(b, 1010, VIRTUAL, f, 4, row, rs);
+	sum = tensor_of(b, 1011, VIRTUAL, f, 4, row, rs);
+	op[0] = matmul(b, tensor_of(b, X, REAL, t, 4, qd, o->sq), tensor_of(b, W, REAL, t, 4, kd, o->sk),
+	               s[0]);
+	op[1] = pointwise(b, CUDNN_POINTWISE_MUL, f, s[0], tensor_of(b, SCALE, REAL, f, 4, one, one), s[1]);
+	op[2] = reduction(b, CUDNN_REDUCE_TENSOR_MAX, s[1], largest);
+	op[3] = pointwise(b, CUDNN_POINTWISE_SUB, f, s[1], largest, s[2]);
+	op[4] = pointwise(b, CUDNN_POINTWISE_EXP, f, s[2], NULL, s[3]);
+	op[5] = reduction(b, CUDNN_REDUCE_TENSOR_ADD, s[3], sum);
+	op[6] = pointwise(b, CUDNN_POINTWISE_DIV, f, s[3], sum, s[4]);
+	op[7] = matmul(b, s[4], tensor_of(b, BIAS, REAL, t, 4, vd, o->sv),
+	               tensor_of(b, Y, REAL, t, 4, yd, o->sy));
+	return graph_of(b, 8, op);
+}
+
+dnn_plan *dnn_attention_plan(gg_diag *d, const dnn_attention *o, size_t *workspace)
+{
+	spec s;
+	memset(&s, 0, sizeof s);
+	s.kind = ATTENTION;
+	memcpy(&s.attention, o, sizeof *o);
+	return plan_for(d, &s, o->dtype, false, workspace);
+}
+
+bool dnn_attention_run(gg_diag *d, const dnn_plan *p, const void *q, const void *k, const void *v, void *y,
+                       const void *scale, void *workspace)
+{
+	const int64_t id[] = {X, W, BIAS, Y, SCALE};
+	const void *at[] = {q, k, v, y, scale};
+
+	return execute(d, p->plan, 5, id, at, workspace, "attention");
+}
+
+/* ---- products ---------------------------------------------------------------------------------- */
+
+static desc product_graph(build *b, const dnn_product *o)
+{
+	const cudnnDataType_t t = data_type(o->dtype), f = CUDNN_DATA_FLOAT;
+	const int64_t xd[] = {o->batch, o->m, o->k}, wd[] = {o->batch, o->k, o->n},
+	              yd[] = {o->batch, o->m, o->n}, ys[] = {o->m * o->n, o->n, 1}, bd[] = {1, 1, o->n},
+	              bs[] = {o->n, o->n, 1};
+	const struct {
+		bool wanted;
+		int64_t id;
+		cudnnPointwiseMode_t mode;
+	} all[] = {{o->bias, BIAS, CUDNN_POINTWISE_ADD},
+	           {o->add, ADD, CUDNN_POINTWISE_ADD},
+	           {o->relu, 0, CUDNN_POINTWISE_RELU_FWD},
+	           {o->gelu, 0, CUDNN_POINTWISE_GELU_FWD}};
+	int left = o->bias + o->add + o->relu + o->gelu;
+	desc op[6], y;
+	int64_t n = 0;
+	y = tensor_of(b, left ? 1000 : Y, left ? VIRTUAL : REAL, left ? f : t, 3, yd, ys);
+	op[n++] = matmul(b, tensor_of(b, X, REAL, t, 3, xd, o->sx), tensor_of(b, W, REAL, t, 3, wd, o->sw),
+	                 y);
+	for (int i = 0; i < 4; i++) {
+		desc other = NULL, next;
+		if (!all[i].wanted)
+			continue;
+		left--;
+		if (all[i].id == BIAS)
+			other = tensor_of(b, BIAS, REAL, t, 3, bd, bs);
+		else if (all[i].id)
+			other = tensor_of(b, ADD, REAL, t, 3, yd, ys);
+		next = tensor_of(b, left ? 1001 + i : Y, left ? VIRTUAL : REAL, left ? f : t, 3, yd, ys);
+		op[n++] = pointwise(b, all[i].mode, f, y, other, next);
+		y = next;
+	}
+	return graph_of(b, n, op);
+}
+
+dnn_plan *dnn_product_plan(gg_diag *d, const dnn_product *o, size_t *workspace)
+{
+	spec s;
+	memset(&s, 0, sizeof s);
+	s.kind = PRODUCT;
+	memcpy(&s.product, o, sizeof *o);
+	return plan_for(d, &s, o->dtype, false, workspace);
+}
+
+bool dnn_product_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
+                     const void *add, void *y, void *workspace)
+{
+	const dnn_product *o = &p->of.product;
+	int64_t id[5] = {X, W, Y}, n = 3;
+	const void *at[5] = {x, w, y};
+
+	if (o->bias) {
+		id[n] = BIAS;
+		at[n++] = bias;
+	}
+	if (o->add) {
+		id[n] = ADD;
+		at[n++] = add;
+	}
+	return execute(d, p->plan, n, id, at, workspace, "a product");
+}
+
+static desc graph_for(build *b, const spec *s)
+{
+	return s->kind == CONV      ? conv_graph(b)
+	       : s->kind == PRODUCT ? product_graph(b, &s->product)
+	                            : attention_graph(b, &s->attention);
 }

@@ -18,7 +18,8 @@ static const char prelude[] =
     "template <class T_> struct is { };\n"
     "#ifndef GG_HOST\n"
     "#define FN static __device__ __forceinline__\n#define FN0 __device__ __forceinline__\n"
-    "#define BLOCK (blockDim.x)\n"
+    "#define BLOCK (blockDim.x)\n#define SHARED __shared__\n#define MEET() __syncthreads()\n"
+    "#define QUICK_EXP(x) __expf(x)\n"
     "FN float ld(f16 h) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h.u)); return f; }\n"
     "FN float ld(bf16 h) { return __uint_as_float((unsigned)h.u << 16); }\n"
     "FN f16 st(float x, is<f16>) { f16 h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h.u) : \"f\"(x)); return "
@@ -27,11 +28,23 @@ static const char prelude[] =
     "h; }\n"
     "FN bf16 st(float x, is<bf16>) { bf16 h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h.u) : \"f\"(x)); "
     "return h; }\n"
+    "FN u32 max_pair(u32 a, u32 b, is<f16>) { u32 r; asm(\"max.NaN.f16x2 %0, %1, %2;\" : \"=r\"(r) : "
+    "\"r\"(a), "
+    "\"r\"(b)); return r; }\n"
+    "FN u32 max_pair(u32 a, u32 b, is<bf16>) { u32 r; asm(\"max.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(r) : "
+    "\"r\"(a), \"r\"(b)); return r; }\n"
     "#else\n"
+    "#define SHARED static\n#define MEET()\n#define QUICK_EXP(x) exp(x)\n"
     "FN float ld(f16 h) { return host_ld16(h.u); }\nFN float ld(bf16 h) { return host_ldb16(h.u); }\n"
     "FN f16 st(float x, is<f16>) { return f16{host_st16(x)}; }\n"
     "FN f16 st(double x, is<f16>) { return f16{host_st16(x)}; }\n"
     "FN bf16 st(float x, is<bf16>) { return bf16{host_stb16(x)}; }\n"
+    "#endif\n"
+    "#ifdef GG_HOST\n"
+    "template <class T_> FN u16 max_bits(u32 a, u32 b, is<T_>) { const float x = ld(T_{(u16)a}), y = "
+    "ld(T_{(u16)b}); return (u16)(x > y || x != x ? a : b); }\n"
+    "template <class T_> FN u32 max_pair(u32 a, u32 b, is<T_> t) { return max_bits(a, b, t) | "
+    "(u32)max_bits(a >> 16, b >> 16, t) << 16; }\n"
     "#endif\n"
     "FN double ld(f64 x) { return x; }\n"
     "FN float ld(f32 x) { return x; }\n"
@@ -43,6 +56,13 @@ static const char prelude[] =
     "template <class C_, class T_> FN T_ st(C_ x, is<T_>) { return (T_)x; }\n"
     "template <class C_> FN C_ pick_max(C_ a, C_ b) { return a > b || a != a ? a : b; }\n"
     "template <class C_> FN C_ pick_min(C_ a, C_ b) { return a < b || a != a ? a : b; }\n"
+    /* By Abramowitz and Stegun's 7.1.26: as good as half types are. */
+    "FN float quick_erfc(float x) {\n"
+    "\tconst float y = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * y);\n"
+    "\tconst float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * "
+    "1.061405429f))));\n"
+    "\tconst float e = p * QUICK_EXP(-y * y);\n"
+    "\treturn x < 0 ? 2 - e : e;\n}\n"
     "#ifndef GG_HOST\n"
     "#define LANE (threadIdx.x)\n"
     "template <class C_, class F_> FN C_ fold_block(C_ x, C_ none, F_ f) {\n"
@@ -124,9 +144,11 @@ bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kern
 		gg_buf_fini(&b);
 		return true;
 	}
+	double start = gg_clock();
 	cubin = compile(d, b.p);
 	good = cubin && cuda_ok(d, cu.cuModuleLoadData(&m, cubin), "cannot load a kernel") &&
 	       cuda_ok(d, cu.cuModuleGetFunction(&k->f, m, "k"), "cannot find a kernel");
+	gg_verbose(d, "kernel compiled in %.1f ms", 1e3 * (gg_clock() - start));
 	if (good)
 		gg_map_puts(&done, gg_strdup(&kept, b.p), k->f);
 	free(cubin);

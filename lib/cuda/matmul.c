@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 32 << 20, MAX_LOOPS = 4096 };
+enum { WORKSPACE = 32 << 20, MAX_LOOPS = 4096, MAX_ALGOS = 16 };
 
 typedef struct shape {
 	int rank; /* batch dims, then rows and columns */
@@ -25,6 +25,8 @@ typedef struct product {
 	bool wide;            /* f64 */
 	int a, b, bias, term; /* inputs of the call; -1: absent */
 	int64_t loops, *at;   /* three offsets in bytes for each product: a, b, c */
+	float ms;             /* of one product, where it was measured; else 0 */
+	dnn_plan *fused;      /* cuDNN's engine, where it is better; NULL: cuBLASLt's */
 	cuda_chain *rest;
 	bool none; /* sizes of 0: the result is zeros */
 } product;
@@ -39,7 +41,13 @@ static bool ok(const gg_call *c, cublasStatus_t s, const char *what)
 
 static bool open_library(gg_call *c)
 {
-	return handle || (cuda_open_lt(c->d) && ok(c, lt.cublasLtCreate(&handle), "cannot start"));
+	double start = gg_clock();
+	if (handle)
+		return true;
+	if (!cuda_open_lt(c->d) || !ok(c, lt.cublasLtCreate(&handle), "cannot start"))
+		return false;
+	gg_verbose(c->d, "cuBLASLt opened in %.1f ms", 1e3 * (gg_clock() - start));
+	return true;
 }
 
 /* ---- shapes ------------------------------------------------------------------------------------ */
@@ -214,7 +222,120 @@ static bool make_layout(gg_call *c, cublasLtMatrixLayout_t *l, int64_t rows, int
 	          "stride");
 }
 
-static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, bool relu)
+/* What was chosen before for the same product: networks repeat their layers. */
+typedef struct chosen {
+	struct key {
+		int64_t rows, cols, inner, batch, sa, sb;
+		int32_t ta, tb, type, compute, epilogue, term;
+	} key;
+	cublasLtMatmulAlgo_t algo;
+	size_t workspace;
+	float ms;
+	struct chosen *next;
+} chosen;
+static chosen *all_chosen;
+
+typedef struct trial {
+	const product *p;
+	const cublasLtMatmulAlgo_t *algo;
+	void *a, *b, *y, *workspace;
+} trial;
+
+static bool run_trial(void *q)
+{
+	const trial *t = q;
+	const product *p = t->p;
+	const void *alpha = p->wide ? (void *)&p->alpha64 : &p->alpha,
+	           *beta = p->wide ? (void *)&p->beta64 : &p->beta;
+	return !lt.cublasLtMatmul(handle, p->op, alpha, t->b, p->la, t->a, p->lb, beta, t->y, p->lc, t->y,
+	                          p->lc, t->algo, t->workspace, WORKSPACE, (cudaStream_t)cuda_stream);
+}
+
+/* The fastest of those that cuBLASLt proposes goes first. */
+static bool measure(gg_call *c, product *p, cublasLtMatmulHeuristicResult_t *r, int n)
+{
+	trial t = {.p = p};
+	void **buffer[] = {&t.a, &t.b, &t.y, &t.workspace};
+	const size_t bytes[] = {gg_nbytes(&c->in[p->a]), gg_nbytes(&c->in[p->b]), gg_nbytes(&c->out[0]),
+	                        WORKSPACE};
+	bool good = true;
+	int best = 0;
+	for (int i = 0; i < 4 && good; i++)
+		good = (*buffer[i] = cuda_device.alloc(c->d, bytes[i], "tuning")) &&
+		       cuda_device.fill(c->d, *buffer[i], 0x2a, bytes[i]);
+	if (good && p->bias >= 0)
+		good = ok(c,
+		          lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &t.b,
+		                                            sizeof t.b),
+		          "bias");
+	for (int i = 0; i < n && good; i++) {
+		t.algo = &r[i].algo;
+		float ms = cuda_measure(run_trial, &t);
+		if (ms > 0 && (p->ms == 0 || ms < p->ms)) {
+			p->ms = ms;
+			best = i;
+		}
+	}
+	for (int i = 0; i < 4; i++)
+		if (*buffer[i])
+			cuda_device.release(*buffer[i]);
+	r[0] = r[best];
+	return good;
+}
+
+static bool propose(gg_call *c, product *p, chosen *k)
+{
+	cublasLtMatmulPreference_t pref = NULL;
+	cublasLtMatmulHeuristicResult_t r[MAX_ALGOS];
+	size_t room = WORKSPACE;
+	int found = 0, want = cuda_tune() < 1 ? 1 : cuda_tune() > MAX_ALGOS ? MAX_ALGOS : cuda_tune();
+	bool good = ok(c, lt.cublasLtMatmulPreferenceCreate(&pref), "preference") &&
+	            ok(c,
+	               lt.cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+	                                                       &room, sizeof room),
+	               "preference") &&
+	            ok(c,
+	               lt.cublasLtMatmulAlgoGetHeuristic(handle, p->op, p->la, p->lb, p->lc, p->lc, pref,
+	                                                 want, r, &found),
+	               "no algorithm");
+	if (pref)
+		lt.cublasLtMatmulPreferenceDestroy(pref);
+	if (good && !found)
+		good = gg_node_error(c->d, GG_UNSUPPORTED, c->node, "cuBLASLt has no algorithm for it");
+	if (good && want > 1)
+		good = measure(c, p, r, found);
+	if (good) {
+		k->algo = r[0].algo;
+		k->workspace = r[0].workspaceSize;
+		k->ms = p->ms;
+	}
+	return good;
+}
+
+static bool choose(gg_call *c, product *p, const struct key *key)
+{
+	chosen *k = all_chosen;
+	while (k && memcmp(&k->key, key, sizeof *key))
+		k = k->next;
+	if (!k) {
+		k = gg_xcalloc(1, sizeof *k);
+		memcpy(&k->key, key, sizeof *key);
+		double start = gg_clock();
+		if (!propose(c, p, k)) {
+			free(k);
+			return false;
+		}
+		gg_verbose(c->d, "cuBLASLt's algorithm found in %.1f ms", 1e3 * (gg_clock() - start));
+		k->next = all_chosen;
+		all_chosen = k;
+	}
+	p->algo = k->algo;
+	p->ms = k->ms;
+	c->workspace = k->workspace;
+	return true;
+}
+
+static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, bool relu, struct key *key)
 {
 	cublasComputeType_t type = p->wide ? CUBLAS_COMPUTE_64F
 	                           : tf32  ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -223,6 +344,10 @@ static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, bool relu
 	cublasLtEpilogue_t e = p->bias < 0 ? relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT
 	                       : relu      ? CUBLASLT_EPILOGUE_RELU_BIAS
 	                                   : CUBLASLT_EPILOGUE_BIAS;
+	key->ta = ta;
+	key->tb = tb;
+	key->compute = (int32_t)type;
+	key->epilogue = (int32_t)e;
 	return ok(c, lt.cublasLtMatmulDescCreate(&p->op, type, p->wide ? CUDA_R_64F : CUDA_R_32F),
 	          "product") &&
 	       ok(c, lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta),
@@ -231,32 +356,6 @@ static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, bool relu
 	          "product") &&
 	       ok(c, lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e),
 	          "epilogue");
-}
-
-static bool choose(gg_call *c, product *p)
-{
-	cublasLtMatmulPreference_t pref = NULL;
-	cublasLtMatmulHeuristicResult_t best;
-	size_t room = WORKSPACE;
-	int found = 0;
-	bool good = ok(c, lt.cublasLtMatmulPreferenceCreate(&pref), "preference") &&
-	            ok(c,
-	               lt.cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-	                                                       &room, sizeof room),
-	               "preference") &&
-	            ok(c,
-	               lt.cublasLtMatmulAlgoGetHeuristic(handle, p->op, p->la, p->lb, p->lc, p->lc, pref, 1,
-	                                                 &best, &found),
-	               "no algorithm");
-	if (pref)
-		lt.cublasLtMatmulPreferenceDestroy(pref);
-	if (good && !found)
-		good = gg_node_error(c->d, GG_UNSUPPORTED, c->node, "cuBLASLt has no algorithm for it");
-	if (good) {
-		p->algo = best.algo;
-		c->workspace = best.workspaceSize;
-	}
-	return good;
 }
 
 /* Offsets of the products that one call does not take: all batch dims but the last. */
@@ -290,10 +389,56 @@ static bool make_product(gg_call *c, product *p, const shape *m, bool tf32, bool
 	int r = m->rank;
 	int64_t batch = r > 2 ? m->c[r - 3] : 1, rows = m->c[r - 2], cols = m->c[r - 1];
 	int64_t sa = r > 2 ? m->sa[r - 3] : 0, sb = r > 2 ? m->sb[r - 3] : 0;
-	return make_op(c, p, m, tf32, relu) && list_loops(c, p, m) &&
+	struct key key = {.rows = rows,
+	                  .cols = cols,
+	                  .inner = m->a[m->ta ? r - 2 : r - 1],
+	                  .batch = batch,
+	                  .sa = sa,
+	                  .sb = sb,
+	                  .type = c->out[0].dtype,
+	                  .term = p->term >= 0};
+	return make_op(c, p, m, tf32, relu, &key) && list_loops(c, p, m) &&
 	       make_layout(c, &p->la, m->b[r - 1], m->b[r - 2], batch, sb) &&
 	       make_layout(c, &p->lb, m->a[r - 1], m->a[r - 2], batch, sa) &&
-	       make_layout(c, &p->lc, cols, rows, batch, rows * cols) && choose(c, p);
+	       make_layout(c, &p->lc, cols, rows, batch, rows * cols) && choose(c, p, &key);
+}
+
+/* Gelu behind a product of half types: cuDNN has an engine for both, cuBLASLt only its approximation by
+ * tanh. True: it is taken. */
+static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
+{
+	int r = m->rank;
+	size_t bytes = gg_nbytes(&c->out[0]), workspace;
+	gg_dtype t = c->out[0].dtype;
+	if (!h->activation || strcmp(h->activation, "Gelu") || gg_dtype_size(t) != 2 || h->add >= 0 ||
+	    p->alpha != 1 || r > 3 || cuda_tune() < 2)
+		return false;
+	dnn_product o;
+	memset(&o, 0, sizeof o);
+	o.dtype = t;
+	o.batch = r > 2 ? m->c[r - 3] : 1;
+	o.m = m->c[r - 2];
+	o.n = m->c[r - 1];
+	o.k = m->a[m->ta ? r - 2 : r - 1];
+	memcpy(o.sx, (int64_t[]){r > 2 ? m->sa[r - 3] : 0, m->ta ? 1 : m->a[r - 1], m->ta ? m->a[r - 1] : 1},
+	       sizeof o.sx);
+	memcpy(o.sw, (int64_t[]){r > 2 ? m->sb[r - 3] : 0, m->tb ? 1 : m->b[r - 1], m->tb ? m->b[r - 1] : 1},
+	       sizeof o.sw);
+	o.bias = p->bias >= 0;
+	o.gelu = true;
+	if (o.n % 8 || o.k % 8 || !(p->fused = dnn_product_plan(c->d, &o, &workspace)))
+		return false;
+	/* A pass over the result of its own, from and to the cache or memory. */
+	float apart = p->ms + 0.002f + (float)bytes * 2 / 4e9f;
+	gg_verbose(c->d, "node '%s': Gelu in the product's engine %.4f ms, behind it %.4f ms",
+	           gg_node_name(c->node), (double)dnn_plan_ms(p->fused), (double)apart);
+	if (dnn_plan_ms(p->fused) >= apart) {
+		p->fused = NULL;
+		return false;
+	}
+	h->activation = NULL;
+	c->workspace = workspace;
+	return true;
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------- */
@@ -321,9 +466,12 @@ static bool prepare(gg_call *c, bool tf32)
 		p->beta = 1;
 	p->alpha64 = p->alpha;
 	p->beta64 = p->beta;
-	if (!cuda_chain_new(c, &h, from, &p->rest))
-		return false;
-	return p->none || !gg_count(&c->out[0]) || (open_library(c) && make_product(c, p, &m, tf32, relu));
+	if (!p->none && gg_count(&c->out[0])) {
+		if (!open_library(c) || !make_product(c, p, &m, tf32, relu))
+			return false;
+		fuse_gelu(c, p, &m, &h);
+	}
+	return cuda_chain_new(c, &h, from, &p->rest);
 }
 
 static bool run(gg_call *c)
@@ -338,14 +486,15 @@ static bool run(gg_call *c)
 		return true;
 	if (p->none && !cuda_device.fill(c->d, y, 0, gg_nbytes(&c->out[0])))
 		return false;
-	if (p->bias >= 0) {
-		const void *bias = c->in[p->bias].data;
-		if (!ok(c,
-		        lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-		                                          sizeof bias),
-		        "bias"))
-			return false;
-	}
+	const void *bias = p->bias < 0 ? NULL : c->in[p->bias].data;
+	if (p->fused)
+		return dnn_product_run(c->d, p->fused, a, b, bias, NULL, y, c->scratch) &&
+		       cuda_chain_run(p->rest, c);
+	if (bias && !ok(c,
+	                lt.cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+	                                                  sizeof bias),
+	                "bias"))
+		return false;
 	for (int64_t k = 0; k < p->loops; k++) {
 		const int64_t *at = p->at + 3 * k;
 		cublasStatus_t s = lt.cublasLtMatmul(handle, p->op, alpha, b + at[1], p->la, a + at[0], p->lb,

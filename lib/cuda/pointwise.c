@@ -116,6 +116,9 @@ static const struct special {
 
 static const char *expression(const gg_op *op, gg_dtype t)
 {
+	if (!strcmp(op->name, "Gelu") && (t == GG_F16 || t == GG_BF16))
+		return "a != 0 ? 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))"
+		       " : 0.5 * x * quick_erfc(-0.70710678118654752440 * x)";
 	for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
 		if (!strcmp(specials[i].name, op->name))
 			return gg_dtype_class(t) == 'F' ? specials[i].floats : specials[i].ints;
@@ -302,7 +305,7 @@ static bool put_activation(build *b, const cuda_head *h, result *r)
 	if (!strcmp(name, "Clip"))
 		*r = put(b, "x < a ? a : x > b ? b : x", r->t, r->t, 1, r, attr);
 	else if (op && op->expr)
-		*r = put(b, op->expr, r->t, r->t, 1, r, attr);
+		*r = put(b, expression(op, r->t), r->t, r->t, 1, r, attr);
 	else
 		return false;
 	return true;

@@ -301,32 +301,47 @@ const gg_kernel cuda_global_pool = {"cuda_global_pool", prepare_global, run, rel
 
 /* ---- pools --------------------------------------------------------------------------------------- */
 
-/* A thread makes V channels of one output; in both layouts, each value its own. */
+/* A thread makes V channels of one output; in both layouts, each value its own. The largest of half
+ * types is found in pairs. */
 static const char pool_text[] =
     "KERNEL(const T *in, T *out)\n{\nSPREAD(t, TOTAL) {\n"
-    "\tINDEX r = t; long n, c, o[3];\n"
+    "\tINDEX r = t; LONG n, c, o[3];\n"
     "\tif (YLAST) { c = r % (CH / V) * V; r /= CH / V; }\n"
     "\to[2] = r % O2; r /= O2; o[1] = r % O1; r /= O1; o[0] = r % O0; r /= O0;\n"
     "\tif (!YLAST) { c = r % CH; r /= CH; }\n"
     "\tn = r;\n"
+    "#if PAIRS\n"
+    "\tu32 s[V / 2]; for (int e = 0; e < V / 2; e++) s[e] = LEAST;\n"
+    "#else\n"
     "\tC s[V]; for (int e = 0; e < V; e++) s[e] = MAX ? -(C)1e300 * (C)1e300 : (C)0;\n"
-    "\tlong inside = 0, padded = 0;\n"
+    "#endif\n"
+    "\tint inside = 0, padded = 0;\n"
     "\tfor (int a = 0; a < K0; a++) for (int b = 0; b < K1; b++) for (int g = 0; g < K2; g++) {\n"
-    "\t\tconst long z = o[0] * S0 - B0 + a * D0, h = o[1] * S1 - B1 + b * D1, w = o[2] * S2 - B2 + g * D2;\n"
+    "\t\tconst LONG z = o[0] * S0 - B0 + a * D0, h = o[1] * S1 - B1 + b * D1, w = o[2] * S2 - B2 + g * D2;\n"
     "\t\tpadded += z < I0 + E0 && h < I1 + E1 && w < I2 + E2;\n"
     "\t\tif (z < 0 || z >= I0 || h < 0 || h >= I1 || w < 0 || w >= I2) continue;\n"
     "\t\tinside++;\n"
     "\t\tconst T *p = in + (XLAST ? (((n * I0 + z) * I1 + h) * I2 + w) * CH + c"
     " : (((n * CH + c) * I0 + z) * I1 + h) * I2 + w);\n"
+    "#if PAIRS\n"
+    "\t\tconst vec<u32, V / 2> v = *(const vec<u32, V / 2> *)p;\n"
+    "\t\tfor (int e = 0; e < V / 2; e++) s[e] = max_pair(s[e], v.v[e], is<T>());\n"
+    "#else\n"
     "\t\tvec<T, V> v; if (V > 1) v = *(const vec<T, V> *)p; else v.v[0] = *p;\n"
     "\t\tfor (int e = 0; e < V; e++) { const C q = ld(v.v[e]); s[e] = MAX ? pick_max(s[e], q) : s[e] + q; }\n"
+    "#endif\n"
     "\t}\n"
+    "\tT *p = out + (YLAST ? (((n * O0 + o[0]) * O1 + o[1]) * O2 + o[2]) * CH + c"
+    " : (((n * CH + c) * O0 + o[0]) * O1 + o[1]) * O2 + o[2]);\n"
+    "#if PAIRS\n"
+    "\tvec<u32, V / 2> y; for (int e = 0; e < V / 2; e++) y.v[e] = s[e];\n"
+    "\t*(vec<u32, V / 2> *)p = y;\n"
+    "#else\n"
     "\tvec<T, V> y;\n"
     "\tfor (int e = 0; e < V; e++)"
     " y.v[e] = st((C)(MAX ? s[e] : s[e] / (C)(PADS ? padded : inside)), is<T>());\n"
-    "\tT *p = out + (YLAST ? (((n * O0 + o[0]) * O1 + o[1]) * O2 + o[2]) * CH + c"
-    " : (((n * CH + c) * O0 + o[0]) * O1 + o[1]) * O2 + o[2]);\n"
     "\tif (V > 1) *(vec<T, V> *)p = y; else *p = y.v[0];\n"
+    "#endif\n"
     "}\n}\n";
 
 static bool prepare_pool(gg_call *c)
@@ -335,6 +350,7 @@ static bool prepare_pool(gg_call *c)
 	bool xl = c->in_layout[0] == GG_NHWC, yl = c->out_layout[0] == GG_NHWC;
 	rows *k = c->state = gg_xcalloc(1, sizeof *k);
 	int64_t total = gg_count(&c->out[0]), v = 16 / (int64_t)gg_dtype_size(c->out[0].dtype);
+	bool max = !strcmp(c->node->op->name, "MaxPool");
 	gg_dtype t = c->in[0].dtype;
 	gg_window w;
 	gg_buf b = {0};
@@ -348,17 +364,19 @@ static bool prepare_pool(gg_call *c)
 		v /= 2;
 	gg_buf_printf(
 	    &b,
-	    "#define INDEX unsigned%s\n#define T %s\n#define C %s\n#define V %d\n#define TOTAL %lluu\n"
-	    "#define CH %lldL\n#define XLAST %d\n#define YLAST %d\n#define MAX %d\n#define PADS %d\n",
-	    total >> 31 ? " long" : "", cuda_type(t), compute_of(t), (int)v, (unsigned long long)(total / v),
-	    (long long)x->dim[1], xl, yl, !strcmp(c->node->op->name, "MaxPool"),
+	    "#define INDEX unsigned%s\n#define LONG %s\n#define T %s\n#define C %s\n#define V %d\n"
+	    "#define TOTAL %lluu\n#define PAIRS %d\n#define LEAST %s\n"
+	    "#define CH %lld\n#define XLAST %d\n#define YLAST %d\n#define MAX %d\n#define PADS %d\n",
+	    total >> 31 ? " long" : "", (total | gg_count(&c->in[0])) >> 30 ? "long" : "int", cuda_type(t),
+	    compute_of(t), (int)v, (unsigned long long)(total / v), max && gg_dtype_size(t) == 2 && v > 1,
+	    t == GG_F16 ? "0xfc00fc00u" : "0xff80ff80u", (long long)x->dim[1], xl, yl, max,
 	    gg_op_attr(c->node->op, "count_include_pad") != NULL &&
 	        gg_get_int(c->node, "count_include_pad") != 0);
 	for (int i = 0; i < 3; i++) {
 		int a = i - (3 - w.nd);
 		gg_buf_printf(&b,
-		              "#define I%d %lldL\n#define O%d %lldL\n#define K%d %lld\n#define S%d %lldL\n"
-		              "#define D%d %lldL\n#define B%d %lldL\n#define E%d %lldL\n",
+		              "#define I%d %lld\n#define O%d %lld\n#define K%d %lld\n#define S%d %lld\n"
+		              "#define D%d %lld\n#define B%d %lld\n#define E%d %lld\n",
 		              i, (long long)(a < 0 ? 1 : x->dim[2 + a]), i,
 		              (long long)(a < 0 ? 1 : y->dim[2 + a]), i, (long long)(a < 0 ? 1 : w.kernel[a]),
 		              i, (long long)(a < 0 ? 1 : w.stride[a]), i,

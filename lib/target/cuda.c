@@ -4,6 +4,7 @@
 
 #define F32 GG_DT(GG_F32)
 #define FLOATS GG_FLOATS
+#define HALVES (GG_DT(GG_F16) | GG_DT(GG_BF16))
 #define NUMBERS (GG_NUMBERS | GG_DT(GG_BOOL))
 #define MOVABLE (GG_ANY & ~GG_DT(GG_STRING))
 #define P (1u << GG_PLAIN)
@@ -67,6 +68,36 @@ static bool ok_norm(const gg_node *n, const char **why)
 				return no(why, "shape of scale or bias");
 	}
 	return true;
+}
+
+static bool ok_attention(const gg_node *n, const char **why)
+{
+	const gg_value *v[] = {gg_in(n, 0), gg_in(n, 1), gg_in(n, 2)};
+	for (int i = 3; i < gg_nargs(n); i++)
+		if (gg_in(n, i))
+			return no(why, i == 3 ? "a mask" : "a cache or lengths");
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i])
+			return no(why, "outputs but the first");
+	if (gg_get_int(n, "is_causal") || gg_get_float(n, "softcap") > 0 ||
+	    gg_find_attr(n, "softmax_precision") || gg_get_int(n, "left_window_size") >= 0 ||
+	    gg_get_int(n, "right_window_size") >= 0)
+		return no(why, "is_causal, softcap, softmax_precision or a window");
+	for (int i = 0; i < 3; i++)
+		if (!gg_shape_known(&v[i]->shape) || v[i]->dtype != v[0]->dtype)
+			return no(why, "sizes that are not known, or several dtypes");
+	bool four = v[0]->shape.rank == 4;
+	if (four ? v[0]->shape.dim[1] != v[1]->shape.dim[1]
+	         : gg_get_int(n, "q_num_heads") != gg_get_int(n, "kv_num_heads"))
+		return no(why, "heads that share keys");
+	int64_t keys = v[1]->shape.dim[v[1]->shape.rank - 2];
+	return (keys > 0 && keys <= 8192) || no(why, "number of keys");
+}
+
+static bool ok_packed(const gg_node *n, const char **why)
+{
+	const gg_shape *x = &gg_in(n, 0)->shape;
+	return (gg_shape_known(x) && x->dim[1] > 0 && x->dim[1] <= 8192) || no(why, "number of rows");
 }
 
 static bool is_fixed(const gg_value *v) { return !v || gg_is_const(v) || v->kind == GG_PARAM || v->content; }

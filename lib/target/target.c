@@ -252,8 +252,9 @@ enum { MAX_COVER = 16 };
 
 static bool runs_pointwise(const gg_target *t, const gg_node *n)
 {
-	return n && n->ncap == 0 && n->nafter == 0 && n->nout == 1 && n->op->flags & GG_POINTWISE &&
-	       gg_target_chosen(t, n);
+	const gg_row *r = n ? gg_target_chosen(t, n) : 0;
+	return r && n->ncap == 0 && n->nafter == 0 && n->nout == 1 &&
+	       (n->op->flags & GG_POINTWISE || !strcmp(r->kernel, "cuda_batchnorm"));
 }
 
 /* All readers of v lie in the run that `mark` names. */
