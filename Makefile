@@ -35,7 +35,7 @@ need     = $(if $(wildcard $(1)),,$(2))
 MISSING := $(call need,/usr/include/msgpack.h,libmsgpack-dev) $(call need,/usr/bin/nanopb_generator*,nanopb) \
            $(call need,/usr/include/pb.h /usr/include/nanopb/pb.h,libnanopb-dev) \
            $(call need,/usr/include/dnnl.h,libdnnl-dev)
-NOBUILD := cuda check-cuda deps demo check san clean help format
+NOBUILD := cuda check-cuda deps demo check pairs san clean help format
 ifneq ($(strip $(MISSING)),)
 ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
 $(error missing Debian packages: $(strip $(MISSING)) -- run 'make deps' first)
@@ -146,8 +146,10 @@ $(B)/tests/%: tests/kernel/%.c $(B)/lib/libgg.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(B)/lib/libgg.a -Wl,--no-whole-archive $(LIBS)
 
-# Programs that run passes: gg-opt without its main.
+# Programs that run passes: gg-opt without its main, and random graphs.
 OPTOBJ  := $(filter-out $(B)/tools/gg-opt/main.o,$(call toolobj,gg-opt))
+OPTOBJ  += $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/random/*.c)))
+$(B)/tests/random/random.o: $(B)/passes.inc
 PASSTEST := $(patsubst tests/pass/%.c,$(B)/tests/%,$(sort $(wildcard tests/pass/*.c)))
 $(PASSTEST): $(B)/tests/%: tests/pass/%.c $(OPTOBJ) $(B)/lib/libgg.a $(B)/passes.inc
 	@mkdir -p $(@D)
@@ -172,6 +174,7 @@ help:
 	@echo 'make demo     deps, build, run a network against its reference output, train another one'
 	@echo 'make check    deps, build, all tests'
 	@echo 'make san      the tests again under address and undefined-behaviour sanitizers'
+	@echo 'make pairs    every ordered pair of passes on every graph in the tree'
 	@echo 'make cuda     the CUDA backend alone: headers of CUDA and cuDNN are all it needs'
 	@echo 'make check-cuda  its tests, on a machine with a device'
 	@echo 'make bench    ratios against onnxruntime, and the times of the tools'
@@ -198,6 +201,12 @@ run-tests: all $(UNIT) $(PASSTEST) $(FAKE) $(if $(CPUSRC),$(B)/tests/sweep)
 
 san: deps
 	UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) SAN=1 B=build-san OPT='-O1 -g' run-tests
+
+# Every ordered pair of passes on every graph in the tree, and on more random ones: minutes.
+.PHONY: pairs
+pairs:
+	SHARE=100 $(MAKE) run-tests TESTS=tests/passes.sh
+	SEED=1000 COUNT=1000 $(MAKE) run-tests TESTS=tests/random.sh
 
 # Mutated inputs by clang's libFuzzer, for the readers or the rules: make fuzz FUZZ=rules SECONDS=600
 FUZZ    ?= input

@@ -204,16 +204,20 @@ static bool check_results(check *c)
 	for (size_t i = 0; i < g->nout; i++)
 		g->out[i]->value->mark = c->mark;
 	for (size_t i = 0; i < g->nstate; i++) {
-		const gg_value *p = g->state[i]->param, *f = g->state[i]->final.value;
+		gg_value *p = g->state[i]->param;
+		const gg_value *f = g->state[i]->final.value;
 		c->uses++;
-		if (p->graph != g || p->kind != GG_PARAM)
+		if (p->graph != g || p->kind != GG_PARAM || (p->mark != c->mark && p->mark != seen))
 			return bad(c, "state '%s' is not a parameter%s", p->name, "");
-		if (f->graph != g || f->mark != c->mark || (f->dtype && f->dtype != p->dtype))
+		if (p->mark == seen)
+			return bad(c, "state '%s' is updated twice%s", p->name, "");
+		if (f->graph != g || (f->mark != c->mark && f->mark != seen) ||
+		    (f->dtype && f->dtype != p->dtype))
 			return bad(c, "state '%s' cannot become '%s'", p->name, f->name);
-		for (size_t k = 0; k < i; k++)
-			if (g->state[k]->param == p)
-				return bad(c, "state '%s' is updated twice%s", p->name, "");
+		p->mark = seen;
 	}
+	for (size_t i = 0; i < g->nstate; i++)
+		g->state[i]->param->mark = c->mark;
 	return true;
 }
 

@@ -325,9 +325,13 @@ size_t gg_sweep_consts(gg_graph *g)
 {
 	size_t removed = 0;
 	gg_value **at = &g->consts;
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		v->mark = 0;
+	for (size_t i = 0; i < g->nstate; i++) /* written, though nobody may read it */
+		g->state[i]->param->mark = 1;
 	while (*at) {
 		gg_value *v = *at;
-		if (v->uses) {
+		if (v->uses || v->mark) {
 			at = &v->next_const;
 			continue;
 		}

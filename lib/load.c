@@ -174,7 +174,8 @@ static void grow_dense(load *l, uint32_t id)
 
 static void *get_entry(const load *l, uint32_t id)
 {
-	return id < l->ndense ? l->dense[id] : is_dense(l, id) ? 0 : gg_map_get(&l->ids, id);
+	void *e = id < l->ndense ? l->dense[id] : 0;
+	return e || !l->ids.n ? e : gg_map_get(&l->ids, id); /* the table may have grown past it */
 }
 
 static void set_entry(load *l, uint32_t id, void *p, int kind)

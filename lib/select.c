@@ -545,7 +545,7 @@ static bool convert_graph(gg_diag *d, const gg_target *t, gg_graph *g)
 	for (gg_node *n = g->first; n; n = n->next)
 		n->mark = 0;
 	for (gg_node *n = g->first; n; n = n->next) {
-		for (int i = 0; i < n->nout; i++)
+		for (int i = 0; i < n->nout; i++) /* first: what inputs need hangs on what is left of them */
 			if (!convert_output(d, t, n, i))
 				return false;
 		for (int i = 0; i < n->nin; i++)

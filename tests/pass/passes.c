@@ -1,12 +1,16 @@
 /* Passes held to what they claim, on any graph:
  *
- *	passes each FILE...     each pass alone keeps the results, and once more finds nothing to do
- *	passes pairs FILE...    so does each ordered pair
+ *	passes each FILE...           each pass alone keeps the results, and once more finds nothing to do
+ *	passes pairs FILE...          so does each ordered pair
+ *	passes some SEED P FILE...    so do pairs behind P of 100 first passes
+ *	passes random FIRST COUNT     each ordered pair on random graphs, with seeds from FIRST on
+ *	passes print SEED             one of these as text
  *
  * before selection and after it (cpu, layouts chosen). A line of TAP for each file; passes that change what a
  * graph computes are left out. */
 #include "../../lib/target.h"
 #include "../../tools/gg-opt/verify.h"
+#include "../random/random.h"
 #include "../unit/tap.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +31,24 @@ static struct gg_rules *rules[PASSES]; /* compiled once */
 typedef struct test {
 	gg_diag d;
 	verify *v;
-	size_t changed;    /* passes, or pairs, that found something to do */
-	const char *twice; /* the last pass that was not done after one run */
+	size_t changed; /* passes, or pairs, that found something to do */
+	bool twice;     /* a pass was not done after one run */
 } test;
+
+static int share;     /* of first passes, in percent, behind which all others are tried */
+static uint64_t seed; /* which ones */
+
+static bool is_tried(const test *t, int k)
+{
+	return (int)(gg_uniform(gg_hash(t->d.where, strlen(t->d.where), seed), (uint64_t)k) * 100) < share;
+}
+
+static void tell(const test *t, const char *fmt, const char *pass)
+{
+	fprintf(stderr, "# %s: ", t->d.where);
+	fprintf(stderr, fmt, pass);
+	putc('\n', stderr);
+}
 
 /* Applies pass k; how many rewrites, -1: it failed after some, which is reported. A pass may decline a graph
  * that it is not for. */
@@ -63,8 +82,10 @@ static bool try_pass(test *t, const gg_buf *bytes, gg_model *like, int k, gg_buf
 		good = verify_pass(t->v, &t->d, &s, m) && model_save(&t->d, m, after);
 		n = good ? run(t, m, k, &again) : 0;
 		good = good && n >= 0;
-		if (n > 0)
-			t->twice = passes[k]->name;
+		if (n > 0) {
+			tell(t, "pass '%s' finds more to do when run again", passes[k]->name);
+			t->twice = true;
+		}
 	}
 	gg_model_free(m);
 	return good;
@@ -73,24 +94,29 @@ static bool try_pass(test *t, const gg_buf *bytes, gg_model *like, int k, gg_buf
 static bool start(test *t, const gg_buf *bytes, gg_model *like)
 {
 	gg_model *m = model_load(&t->d, bytes, like);
-	bool good = m && verify_start(t->v, &t->d, m);
+	gg_diag silent = {.silent = true, .quiet = true, .where = t->d.where};
+	bool good = m && verify_start(t->v, &silent, m);
 	gg_model_free(m);
 	return good;
 }
 
-/* Each pass, and with `deep` each pass behind it. */
-static bool each(test *t, const gg_buf *bytes, gg_model *like, bool deep)
+/* Each pass, and of the first ones some with each pass behind it. */
+static bool each(test *t, const gg_buf *bytes, gg_model *like, bool first)
 {
 	bool good = start(t, bytes, like);
 	for (int k = 0; good && k < PASSES; k++) {
 		gg_buf after = {0};
 		if (passes[k]->interface)
 			continue;
+		bool had = t->twice, deep = first && is_tried(t, k);
 		good = try_pass(t, bytes, like, k, &after);
 		if (!good)
-			gg_note(&t->d, "that was pass '%s'", passes[k]->name);
-		if (good && after.p && deep && !(good = each(t, &after, like, false)))
-			gg_note(&t->d, "behind pass '%s'", passes[k]->name);
+			tell(t, "that was pass '%s'", passes[k]->name);
+		if (good && after.p && deep)
+			good = each(t, &after, like, false);
+		if (deep && (!good || had != t->twice))
+			tell(t, like->target ? "behind pass '%s', after gg-select" : "behind pass '%s'",
+			     passes[k]->name);
 		if (good && after.p)
 			good = start(t, bytes, like);
 		gg_buf_fini(&after);
@@ -98,14 +124,14 @@ static bool each(test *t, const gg_buf *bytes, gg_model *like, bool deep)
 	return good;
 }
 
-static bool selected(test *t, gg_model *m, bool deep)
+static bool selected(test *t, gg_model *m)
 {
 	gg_buf bytes = {0};
 	gg_select_options o = {.target = "cpu", .precision = "strict", .layout = "auto"};
 	gg_diag silent = {.silent = true, .quiet = true};
 	bool good = true;
 	if (!m->target && gg_select(&silent, m, &o))
-		good = model_save(&t->d, m, &bytes) && each(t, &bytes, m, deep);
+		good = model_save(&t->d, m, &bytes) && each(t, &bytes, m, true);
 	gg_buf_fini(&bytes);
 	return good;
 }
@@ -119,37 +145,71 @@ static void cut_golden(gg_source *s)
 			s->len = i + 1;
 }
 
-static void take_file(const char *path, bool deep)
+static void take_model(const char *name, gg_model *m)
 {
-	test t = {.d = {.tool = "passes", .where = path, .quiet = true}, .v = verify_new(SAMPLES)};
-	gg_diag silent = {.silent = true, .quiet = true};
+	test t = {.d = {.tool = "passes", .where = name, .quiet = true}, .v = verify_new(SAMPLES)};
+	gg_buf bytes = {0};
+	bool good = model_save(&t.d, m, &bytes) && each(&t, &bytes, m, true) && selected(&t, m);
+	ok(good && !t.twice, "%s: %zu", name, t.changed);
+	fflush(stdout);
+	gg_buf_fini(&bytes);
+	verify_free(t.v);
+}
+
+static void take_file(const char *path)
+{
+	gg_diag silent = {.silent = true, .quiet = true}, d = {.tool = "passes", .where = path};
 	gg_source s, text;
 	gg_model *m = 0;
-	gg_buf bytes = {0};
-	if (!gg_source_open(&t.d, &s, path))
+	if (!gg_source_open(&d, &s, path))
 		exit(1);
 	text = s;
 	text.mapped = false;
 	if (s.len && s.p[0] == '#')
 		cut_golden(&text);
-	if (gg_read(&silent, &text, &m) > 0) {
-		t.d.quiet = false;
-		bool good = model_save(&t.d, m, &bytes) && each(&t, &bytes, m, deep) && selected(&t, m, deep);
-		if (t.twice)
-			fprintf(stderr, "# %s: pass '%s' finds more to do when run again\n", path, t.twice);
-		ok(good && !t.twice, "%s: %zu", path, t.changed);
-	}
+	if (gg_read(&silent, &text, &m) > 0)
+		take_model(path, m);
 	gg_model_free(m);
-	gg_buf_fini(&bytes);
 	gg_source_close(&s);
-	verify_free(t.v);
+}
+
+static void take_random(uint64_t number)
+{
+	char name[64];
+	snprintf(name, sizeof name, "random graph %llu", (unsigned long long)number);
+	gg_model *m = random_graph(number);
+	take_model(name, m);
+	gg_model_free(m);
+}
+
+static int print(uint64_t number)
+{
+	gg_diag d = {.tool = "passes"};
+	gg_buf b = {0};
+	gg_model *m = random_graph(number);
+	bool good = gg_write_text(&d, &b, m, &(gg_text_options){.elide = -1, .new_ids = true});
+	fwrite(b.p, 1, b.len, stdout);
+	gg_buf_fini(&b);
+	gg_model_free(m);
+	return !good;
 }
 
 int main(int argc, char **argv)
 {
-	bool deep = argc > 1 && !strcmp(argv[1], "pairs");
-	for (int i = 2; i < argc; i++)
-		take_file(argv[i], deep);
+	const char *what = argc > 2 ? argv[1] : "";
+	uint64_t first = argc > 2 ? strtoull(argv[2], 0, 10) : 0,
+	         count = argc > 3 ? strtoull(argv[3], 0, 10) : 1;
+	bool some = !strcmp(what, "some");
+	if (!strcmp(what, "print"))
+		return print(first);
+	share = some ? (int)count : strcmp(what, "each") ? 100 : 0;
+	seed = some ? first : 0;
+	if (!strcmp(what, "random"))
+		for (uint64_t i = 0; i < count; i++)
+			take_random(first + i);
+	else
+		for (int i = some ? 4 : 2; i < argc; i++)
+			take_file(argv[i]);
 	for (int k = 0; k < PASSES; k++)
 		gg_rules_free(rules[k]);
 	return done();

@@ -310,7 +310,9 @@ static int explain(void)
 	gg_buf_printf(&b, "%s: %s\n\n%s\n", p->name, p->help, p->explain);
 	rules_explain(&b, p);
 	gg_buf_printf(&b, "\npipelines: %s\nresults: %s\n", *p->pipeline ? p->pipeline : "none",
-	              p->exact ? "bit for bit equal" : "equal within rounding");
+	              p->exact   ? "bit for bit equal"
+	              : p->tames ? "equal within rounding, but a NaN may become a number"
+	                         : "equal within rounding");
 	if (p->options)
 		gg_buf_printf(&b, "options: %s\n", p->options);
 	return say(&b);

@@ -10,7 +10,7 @@
 
 #include "../../lib/gg.h"
 
-#define GG_PASS_ABI 4
+#define GG_PASS_ABI 5
 
 typedef struct gg_refusal {
 	const char *why;
@@ -40,6 +40,7 @@ typedef struct gg_pass {
 	const char *options;  /* "size=N: most elements of a folded constant (65536)", or NULL */
 	const char *ops;      /* there is work only where one of these ops is: "Pad Slice"; NULL: look */
 	bool exact;           /* results are bit-equal */
+	bool tames;           /* what was NaN may be a number now: explain says when */
 	bool interface;    /* it changes what goes in, comes out or is computed: --verify compares nothing */
 	const char *rules; /* rewrite rules, or NULL */
 	bool (*run)(gg_pass_run *p,

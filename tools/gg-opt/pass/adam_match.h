@@ -119,6 +119,10 @@ static inline const char *adam_refusal(const adam_match *k)
 		if (!inside(k->inner[i]) && k->inner[i] != k->nm && k->inner[i] != k->nv)
 			return "looks like Adam, but a value inside has another reader";
 	const gg_value *moment[] = {k->nm, k->nv};
+	for (int i = 0; i < k->ninner; i++)
+		if (k->inner[i]->producer &&
+		    (k->inner[i]->producer->nafter || k->inner[i]->producer->nfollow))
+			return "looks like Adam, but a node inside is ordered";
 	for (int i = 0; i < 2; i++)
 		for (const gg_use *u = moment[i]->uses; u; u = u->next)
 			if (u->node && u->node->order < k->root->order && u->node->out[0] != k->inner[0] &&
@@ -183,6 +187,8 @@ typedef bool adam_matcher(adam_match *k);
 
 static inline bool adam_run(gg_pass_run *p, gg_graph *g, adam_matcher *match, const char *op)
 {
+	if (g->owner)
+		return true; /* state is updated in the main graph alone */
 	gg_graph_number(g);
 	for (gg_node *n = g->first, *next; n; n = next) {
 		adam_match k = {.root = n};
@@ -213,7 +219,9 @@ static inline bool adam_run(gg_pass_run *p, gg_graph *g, adam_matcher *match, co
 	"Refused: half precision, where the graph rounds after each step; coefficients that are not " \
 	"scalars; " \
 	"state or gradient of\n" \
-	"another shape; a value inside that is read elsewhere or is an output; a new moment that is read " \
+	"another shape; a value inside that is read elsewhere or is an output; a node inside that is " \
+	"ordered; a new moment that is " \
+	"read " \
 	"before " \
 	"the parameter is\n" \
 	"made."

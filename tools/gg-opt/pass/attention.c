@@ -212,5 +212,6 @@ const gg_pass gg_pass_attention = {
     .ops = "Softmax",
     .pipeline = "inference:50",
     .exact = false,
+    .tames = true,
     .run = run,
 };

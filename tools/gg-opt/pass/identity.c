@@ -123,24 +123,32 @@ static bool is_identity(const gg_node *n)
 	return false;
 }
 
-/* Reshape of Reshape, and the like: the inner one does not matter when the outer one copies no dim
+static bool is_view(const gg_node *n)
+{
+	static const char *const ops[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+	for (size_t i = 0; n && i < sizeof ops / sizeof *ops; i++)
+		if (!strcmp(n->op->name, ops[i]))
+			return true;
+	return false;
+}
+
+/* Reshape of Reshape, and the like: the inner ones do not matter when the outer one copies no dim
  * of its input (its shape is all numbers, or it is Flatten-free -1 of a known count). */
-static bool skips_inner_view(gg_pass_run *p, gg_node *n)
+static bool skips_inner_views(gg_pass_run *p, gg_node *n)
 {
 	gg_value *x = gg_in(n, 0);
-	gg_node *inner = x ? x->producer : 0;
-	if (strcmp(n->op->name, "Reshape") || !inner || !gg_shape_known(&n->out[0]->shape))
+	if (strcmp(n->op->name, "Reshape") || !gg_in(n, 1) || !gg_shape_known(&n->out[0]->shape))
 		return false;
-	bool is_view = !strcmp(inner->op->name, "Reshape") || !strcmp(inner->op->name, "Flatten") ||
-	               !strcmp(inner->op->name, "Squeeze") || !strcmp(inner->op->name, "Unsqueeze");
-	if (!is_view || !gg_in(n, 1) || !gg_apply(p, n))
+	while (x && is_view(x->producer) && gg_apply(p, n))
+		x = x->producer->in[0].value;
+	if (!x || x == gg_in(n, 0))
 		return false;
 	/* the target is written out: 0 would copy a dim of another input now */
 	int rank = n->out[0]->shape.rank;
 	gg_tensor t = {GG_I64, gg_shape_of(1, (gg_dim[]){rank}), n->out[0]->shape.dim};
 	gg_set_input(n, 1, gg_add_tensor(n->graph, gg_printf(&p->scratch, "%s.shape", n->out[0]->name), &t));
 	gg_set_attr_int(n, "allowzero", 1);
-	gg_set_input(n, 0, inner->in[0].value);
+	gg_set_input(n, 0, x);
 	return true;
 }
 
@@ -165,7 +173,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		if (is_identity(n) || (skips_inner_view(p, n) && is_identity(n)))
+		if (is_identity(n) || (skips_inner_views(p, n) && is_identity(n)))
 			remove_identity(p, n);
 	}
 	return true;

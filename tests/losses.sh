@@ -1,2 +1,0 @@
-#!/bin/sh
-exec "${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/lib/losses.py"
