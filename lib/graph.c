@@ -17,8 +17,10 @@ void gg_model_free(gg_model *m)
 {
 	if (!m)
 		return;
-	for (gg_graph *g = m->graphs; g; g = g->next_graph)
+	for (gg_graph *g = m->graphs; g; g = g->next_graph) {
 		gg_map_fini(&g->names);
+		gg_map_fini(&g->fresh);
+	}
 	gg_unload(m);
 	gg_arena_fini(&m->arena);
 	free(m);
@@ -87,15 +89,23 @@ static size_t number_at(const char *name, size_t len)
 	return at > 1 && at < len && len - at < 9 && name[at - 1] == '.' ? at - 1 : len;
 }
 
-/* A name that ends in two numbers was made here before: it counts on, so that names of names stay short. */
+enum { TRIES = 16 };
+
+/* A name that ends in two numbers was made here before: it counts on, so that names of names stay short.
+ * Where the first few are taken it goes on behind the last one given, not to try them all each time. */
 const char *gg_fresh_name(gg_graph *g, const char *base)
 {
 	const char *name = gg_intern(base);
+	uint64_t key = name_key(name);
 	size_t len = strlen(base), stem = number_at(base, len);
 	bool twice = stem < len && number_at(base, stem) < stem;
 	unsigned first = twice ? (unsigned)strtoul(base + stem + 1, 0, 10) + 1 : 1;
-	for (unsigned i = first; gg_find_interned(g, name); i++) {
+	for (unsigned i = first, tries = 1; gg_find_interned(g, name); i++, tries++) {
 		gg_buf b = {0};
+		unsigned next = tries == TRIES ? (unsigned)(uintptr_t)gg_map_get(&g->fresh, key) : 0;
+		i = next > i ? next : i;
+		if (tries >= TRIES)
+			gg_map_put(&g->fresh, key, (void *)(uintptr_t)(i + 1));
 		gg_buf_printf(&b, "%.*s.%u", (int)(twice ? stem : len), base, i);
 		name = gg_intern(b.p);
 		gg_buf_fini(&b);

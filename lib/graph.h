@@ -170,6 +170,7 @@ struct gg_graph {
 	gg_state **state;
 	size_t nstate, cap_state;
 	gg_map names; /* interned value name -> value, once somebody looked for one */
+	gg_map fresh; /* interned base -> where gg_fresh_name goes on, for bases with many names */
 	bool named;
 	gg_extra *extra;      /* unknown keys of the graph record */
 	gg_extra *records;    /* a body's unknown records; the main graph's are the model's */

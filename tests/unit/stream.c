@@ -254,6 +254,29 @@ static void json_values(void)
 	gg_buf_fini(&p);
 }
 
+/* As passes do that make a constant of one name for each node. */
+static void fresh_names(void)
+{
+	enum { N = 50000 };
+	gg_model *m = gg_model_new(0);
+	gg_shape s = gg_shape_of(0, 0);
+	gg_value *last = 0;
+	bool good = true;
+	alarm(20); /* a second and less, unless each name tries all before it */
+	for (int i = 0; i < N; i++) {
+		const char *name = gg_fresh_name(m->main, "zero");
+		char want[32];
+		snprintf(want, sizeof want, i ? "zero.%d" : "zero", i);
+		good = good && !strcmp(name, want) && !gg_find_value(m->main, name);
+		last = gg_add_input(m->main, name, GG_F32, &s);
+	}
+	alarm(0);
+	ok(good, "many names of one base are counted");
+	gg_rename(last, "other");
+	ok(!gg_find_value(m->main, gg_fresh_name(m->main, "zero")), "a name given up leaves a new one");
+	gg_model_free(m);
+}
+
 int main(void)
 {
 	ok(gg_crc32("123456789", 9) == 0xcbf43926, "the sum is the usual crc32");
@@ -266,6 +289,7 @@ int main(void)
 	contents();
 	dropped();
 	large();
+	fresh_names();
 	json_values();
 	return done();
 }
