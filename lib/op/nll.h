@@ -48,7 +48,8 @@ static inline bool eval_nll(gg_eval *e, const double *p)
 		double one = 0, w = 0;
 		if (!skip || c != skip->i) {
 			if (c < 0 || c >= classes)
-				return gg_fail(e, "label %lld is not a class of %lld", (long long)c,
+				return gg_fail(e, "label %lld, element %lld of '%s', is not a class of %lld",
+				               (long long)c, (long long)i, e->n->in[1].value->name,
 				               (long long)classes);
 			w = gg_has(e, 2) ? gg_get_f64(&e->in[2], c) : 1;
 			one = -w * p[(i / inner * classes + c) * inner + i % inner];

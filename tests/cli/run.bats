@@ -166,7 +166,7 @@ refused() {
 	printf '0\t1\t2\n1\t3\t4\n2\t1\t2\n' | cmp - out
 	grep -q "note: input 'x': the last 1 of 5 samples do not fill a batch" err
 	refused 2 "gg-run: i.gg: --data: axis 0 of input 'x' is N: say --batch=N" gg-run --data x=d.npy i.gg
-	refused 3 "gg-run: i.gg: --data: d.npy: 5 samples do not fill a batch of 6" gg-run --data x=d.npy --batch=6 i.gg
+	refused 3 "gg-run: i.gg: --data: input 'x': d.npy: 5 samples do not fill a batch of 6" gg-run --data x=d.npy --batch=6 i.gg
 	npy d.npy 'range(8)' '<f4'
 	gg-run --data x=d.npy --batch=8 --shuffle=3 --steps 2 --print y i.gg >out
 	[ "$(sed -n 1p out | tr '\t' '\n' | tail -n +2 | sort -n | tr '\n' ' ')" = '0 1 2 3 4 5 6 7 ' ]

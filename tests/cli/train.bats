@@ -82,7 +82,7 @@ refused() { # STATUS MESSAGE COMMAND...: said on stderr
 	cp t.npy shards/z.npy
 	refused 3 "shards/z.npy: its rows are not like those of the shards before it" \
 		gg-run --data x=shards --data t=t.npy --batch=10 train.gg
-	refused 3 "--data: both.npz:other: 2 samples do not fill a batch of 10" \
+	refused 3 "--data: input 'x': both.npz:other: 2 samples do not fill a batch of 10" \
 		gg-run --data x=both.npz:other --data t=t.npy --batch=10 train.gg
 }
 
@@ -205,11 +205,53 @@ x = np.load("x.npy"); x[25] = np.inf; np.save("bad.npy", x)'
 		gg-run --data x=bad.npy --data t=t.npy --batch=10 --steps=10 --save s.gg --save-every=1 train.gg
 	[[ "$output" == *"'s.gg' holds the state after 2 steps"* ]]
 	gg-dump s.gg | grep -q '^meta "run" {"step":2}'
+	# without --save-every too, and the run goes on from there
+	for every in "" --save-every=3; do
+		rm s.gg
+		refused 1 "gg-run: train.gg: step 2: the loss 'loss' is nan: --check-finite names the node" \
+			gg-run --data x=bad.npy --data t=t.npy --batch=10 --steps=10 --save s.gg $every train.gg
+		[[ "$output" == *"'s.gg' holds the state after 2 steps"* ]]
+		gg-run -q --data x=x.npy --data t=t.npy --batch=10 --steps=2 --save want.gg train.gg
+		cmp s.gg want.gg
+	done
+	/usr/bin/python3 -c 'import numpy as np
+x = np.load("x.npy"); x[5] = np.nan; np.save("bad.npy", x)'
+	rm s.gg
+	refused 1 "step 0: the loss 'loss' is nan" gg-run --data x=bad.npy --data t=t.npy --batch=10 --steps=10 --save s.gg train.gg
+	[[ "$output" == *"'s.gg' is not written"* ]]
+	[ ! -e s.gg ]
+}
+
+@test "a label that is no class, in a later step: named, and the state before it is saved" {
+	cat >net.gg <<-'END'
+		input %x : f32[N,3]
+		param %w : f32[3,4] = normal(1, 0, 1)
+		%y = MatMul(%x, %w)
+		output %y
+	END
+	/usr/bin/python3 -c 'import numpy as np; l = np.arange(100) % 4; np.save("l.npy", l); l[57] = 4; np.save("bad.npy", l)'
+	for loss in softmax_cross_entropy softmax_cross_entropy:label_smoothing=0.1:weight="'1,2,3,4'"; do
+		gg-opt --pass="loss:kind=$loss:target=l,grad,sgd" -o t.gg net.gg
+		for target in ref cpu; do
+			rm -f s.gg
+			refused 3 "gg-run: t.gg: step 5: node '" \
+				gg-run --target=$target --data x=x.npy --data l=bad.npy --batch=10 --steps=10 --save s.gg t.gg
+			[[ "$output" == *"label 4, element 7 of 'l', is not a class of 4"* ]]
+			[[ "$output" == *"'s.gg' holds the state after 5 steps"* ]]
+			gg-run -q --target=$target --data x=x.npy --data l=l.npy --batch=10 --steps=5 --save want.gg t.gg
+			cmp s.gg want.gg
+		done
+	done
+}
+
+@test "an input without data" {
+	refused 2 "input 't' has no data: give it with --data or --input" gg-run --data x=x.npy --batch=10 train.gg
 }
 
 @test "a full disk: the state before stays" {
 	[ -e /dev/full ] || skip
-	refused 5 "/dev/full" gg-run -q "${data[@]}" --steps=3 --save /dev/full train.gg
+	refused 5 "/dev/full" gg-run "${data[@]}" --steps=3 --save /dev/full train.gg
+	[[ "$output" == *"train.gg: step 2: note: '/dev/full' is not written"* ]]
 	gg-run -q "${data[@]}" --steps=3 --save s.gg train.gg
 	cp s.gg before
 	run bash -c 'ulimit -f 0; trap "" XFSZ; gg-run -q --data x=x.npy --data t=t.npy --batch=10 --steps=3 --save s.gg train.gg'
@@ -387,7 +429,7 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 	gg-opt --pass=loss:kind=mse:target=t,grad:freeze=v,sgd pred.gg >f.gg
 	gg-dump f.gg | grep -q '^state %w '
 	! gg-dump f.gg | grep -q 'state %v '
-	refused 3 "label 4 is not a class of 4" bash -c "gg-opt --pass=loss:kind=nll:target=t,grad,sgd pred.gg |
+	refused 3 "label 4, element 1 of 't', is not a class of 4" bash -c "gg-opt --pass=loss:kind=nll:target=t,grad,sgd pred.gg |
 		gg-run --input t=bad.npy --steps=1" <<<"$(/usr/bin/python3 -c 'import numpy as np; np.save("bad.npy", np.array([1, 4, 0]))')"
 }
 
@@ -444,11 +486,15 @@ assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).m
 	gg-opt --pass=loss:kind=mse:target=t,grad,sgd:lr=0.01 -o net_t.gg net.gg
 	/usr/bin/python3 -c 'import numpy as np; x = np.load("x.npy"); x[23] = np.nan; np.save("bad.npy", x)'
 	for target in ref cpu; do
-		run bash -c "gg-run -q --target=$target --data x=bad.npy --data t=t.npy --batch=10 --epochs=1 --save n.gg net_t.gg 2>&1"
+		run bash -c "gg-run --target=$target --data x=bad.npy --data t=t.npy --batch=10 --epochs=1 --save n.gg net_t.gg 2>&1"
 		echo "$output"
 		[ "$status" -eq 1 ]
 		[[ "$output" == *"step 2: the "*" nan"* ]]
-		[ ! -e n.gg ]
+		[[ "$output" == *"'n.gg' holds the state after 2 steps"* ]]
+		gg-dump n.gg | grep -q '^meta "run" {"step":2}'
+		gg-run -q --target=$target --data x=x.npy --data t=t.npy --batch=10 --steps=2 --save want.gg net_t.gg
+		cmp n.gg want.gg
+		rm n.gg
 	done
 }
 

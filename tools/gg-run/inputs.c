@@ -179,8 +179,8 @@ static bool open_data(job *j, feed *f, const char *path)
 	f->count = f->sliced ? f->all.shape.dim[0] : f->count;
 	if (!f->count)
 		return gg_error(&j->t->d, GG_MALFORMED,
-		                "--data: %s: %lld samples do not fill a batch of %lld", path,
-		                (long long)f->all.shape.dim[0], (long long)f->batch);
+		                "--data: input '%s': %s: %lld samples do not fill a batch of %lld",
+		                f->v->name, path, (long long)f->all.shape.dim[0], (long long)f->batch);
 	f->t.dtype = f->all.dtype;
 	f->t.shape = gg_shape_of(rank, f->all.shape.dim + (f->sliced ? 1 : 0));
 	if (f->batched)
@@ -256,6 +256,17 @@ static void bind_one(const char *sym, void *arg)
 			return;
 	gg_buf_printf(u->names, "%s%s=1", u->names->len ? ", " : "", sym);
 	GG_PUSH(u->b, *u->n, *u->cap, b);
+}
+
+/* Data for some inputs and noise for others: nobody wants to train on that. */
+static bool missing_data(job *j, const feed *f)
+{
+	for (size_t i = 0; j->data.n && i < j->m->main->nin; i++)
+		if (!f[i].given)
+			return !gg_error(&j->t->d, GG_USAGE,
+			                 "input '%s' has no data: give it with --data or --input",
+			                 f[i].v->name);
+	return false;
 }
 
 static bool fill_missing(job *j, feed *f)
@@ -357,7 +368,7 @@ feed *open_feeds(job *j)
 		gg_value *v = gg_find_value(g, j->input.p[i].name);
 		j->input.p[i].v = v && v->kind == GG_PARAM ? v : NULL;
 	}
-	if (open_files(j, f) && fill_missing(j, f))
+	if (open_files(j, f) && !missing_data(j, f) && fill_missing(j, f))
 		return f;
 	close_feeds(j, f);
 	return NULL;

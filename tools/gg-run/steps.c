@@ -122,6 +122,70 @@ static gg_value *find_bad_state(job *j)
 	return NULL;
 }
 
+/* ---- the last good state ------------------------------------------------------------------------ */
+/* A copy of the state, for a step that fails: of each step where that costs little, else of a step now
+ * and then. The steps from there to the last good one are run again. */
+typedef struct kept {
+	gg_tensor *state;
+	int64_t done;
+	double at, cost;
+} kept;
+enum { KEEP_SHARE = 50 }; /* copying takes at most one part in so many of the time */
+
+static bool keep_good(job *j, kept *k)
+{
+	double start = now();
+
+	if (!j->save || !j->m->main->nstate || (k->state && start - k->at < KEEP_SHARE * k->cost))
+		return true;
+	k->state = k->state ? k->state : gg_xcalloc(j->m->main->nstate, sizeof *k->state);
+	if (!keep_state(j, k->state))
+		return false;
+	k->done = j->done;
+	k->at = now();
+	k->cost = k->at - start;
+	return true;
+}
+
+static bool run_again(job *j, feed *f, run_buffers *b, const kept *k)
+{
+	if (!put_back(j, k->state))
+		return false;
+	gg_exec_start_at(j->x, (uint64_t)k->done);
+	for (int64_t step = k->done; step < j->done; step++) {
+		next_step(j, f, step);
+		for (size_t i = 0; i < j->m->main->nin; i++)
+			b->in[i] = f[i].t;
+		if (!gg_exec_run(j->x, b->in, b->out))
+			return false;
+	}
+	return true;
+}
+
+static void where_it_is(job *j)
+{
+	if (j->saved)
+		gg_note(&j->t->d, "'%s' holds the state after %lld steps", j->save, (long long)j->saved);
+	else
+		gg_note(&j->t->d, "'%s' is not written", j->save);
+}
+
+/* After a step that failed: what --save names gets the last good state, if it is not there already. */
+static void save_good(job *j, feed *f, run_buffers *b, const kept *k)
+{
+	if (!k->state)
+		return;
+	if (j->done > j->saved && j->done > j->first && run_again(j, f, b, k) && save_state(j))
+		j->saved = j->done;
+	where_it_is(j);
+}
+
+static void drop_good(job *j, kept *k)
+{
+	if (k->state)
+		drop_state(j, k->state);
+}
+
 static bool check_loss(job *j, const gg_tensor *out)
 {
 	const gg_tensor *t = j->m->main->nstate ? find_loss(j, out) : NULL;
@@ -132,14 +196,10 @@ static bool check_loss(job *j, const gg_tensor *out)
 		return true;
 	if (bad)
 		gg_error(&j->t->d, GG_DIFFERENT, "the parameter '%s' is nan after it", bad->name);
-	else
-		gg_error(&j->t->d, GG_DIFFERENT, "the loss 'loss' is %g", gg_get_f64(t, 0));
-	if (j->save && j->saved)
-		gg_note(&j->t->d, "'%s' holds the state after %lld steps", j->save, (long long)j->saved);
-	else if (j->save)
-		gg_note(&j->t->d,
-		        "'%s' is not written: with --save-every it would hold a state before this step",
-		        j->save);
+	else /* nan has a sign, which nobody wants to know */
+		gg_error(&j->t->d, GG_DIFFERENT,
+		         "the loss 'loss' is %g: --check-finite names the node it came from",
+		         isnan(gg_get_f64(t, 0)) ? (double)NAN : gg_get_f64(t, 0));
 	return false;
 }
 
@@ -323,8 +383,10 @@ static bool one_step(job *j, feed *f, run_buffers *b, int64_t step)
 
 static bool save_now(job *j)
 {
-	if (!save_state(j))
+	if (!save_state(j)) {
+		where_it_is(j);
 		return false;
+	}
 	j->saved = j->done;
 	return true;
 }
@@ -347,6 +409,7 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 	const char *where = j->t->d.where;
 	evaluation *e = j->eval_every ? open_evaluation(j) : NULL;
 	events *v = NULL;
+	kept k = {0};
 	bool good = (!e || e->f) && (!j->summary || open_events(j, &v));
 
 	if (j->epochs
@@ -366,19 +429,22 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 		char place[512];
 		snprintf(place, sizeof place, "%s: step %lld", where, (long long)step);
 		j->t->d.where = end - j->first > 1 ? place : where;
-		good = one_step(j, f, b, step);
+		good = keep_good(j, &k) && one_step(j, f, b, step);
+		if (!good)
+			save_good(j, f, b, &k);
 		if (good && j->print.n)
 			good = print_step(j, step, b->out, text);
 		if (good && j->progress)
 			show_progress(j, step, end, b->out);
 		j->done += good;
-		j->t->d.where = where;
 		good = good && after_step(j, e, v, end, text);
+		j->t->d.where = where;
 	}
 	if (good && caught && j->done < end)
 		gg_note(&j->t->d,
 		        "stopped after %lld steps: '%s' holds the state, and a run of it goes on from there",
 		        (long long)j->done, j->save);
+	drop_good(j, &k);
 	close_evaluation(j, e);
 	return close_events(j, v) && good;
 }
