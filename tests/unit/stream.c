@@ -1,6 +1,7 @@
 #include "../../lib/pack.h"
 #include "everything.h"
 #include "tap.h"
+#include <unistd.h>
 #include <stdlib.h>
 
 static gg_diag d = {.tool = "test"};
