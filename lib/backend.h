@@ -23,6 +23,7 @@ typedef struct gg_call {
 	gg_tensor *in, *out; /* shapes at prepare; data too at run. Constants: data at prepare */
 	const uint8_t *in_layout, *out_layout; /* gg_layout */
 	const bool *in_const;                  /* contents never change: reorder once, at prepare */
+	bool check; /* somebody looks for NaN in what comes out: none may be lost */
 	uint64_t seed;
 	size_t workspace; /* set by prepare: bytes wanted at run */
 	void *scratch;    /* that many bytes, 64-aligned */

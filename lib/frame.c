@@ -316,6 +316,7 @@ static void fill_call(gg_todo *t, gg_value **in, gg_value **out)
 	               .in_layout = il,
 	               .out_layout = ol,
 	               .in_const = fixed,
+	               .check = t->scope->x->o.check_finite,
 	               .seed = t->seed};
 }
 

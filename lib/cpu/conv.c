@@ -2,7 +2,8 @@
  *
  * oneDNN's channels-last convolutions are the fastest it has here, by a factor of two over plain
  * ones, so a plain input or output is reordered on the way. A residual, an activation and a bias
- * become part of the convolution; what is left of the run follows as a chain over the output. */
+ * become part of the convolution; what is left of the run follows as a chain over the output.
+ * oneDNN's Relu and Clip make the limit of a NaN: where somebody looks for NaN they follow too. */
 #include "cpu.h"
 #include "dnn.h"
 #include "../plan.h"
@@ -59,10 +60,11 @@ static bool add_residual(const gg_call *c, conv *k, dnn_conv *o, int r)
 }
 
 /* An activation as part of the convolution; false: it has to follow. */
-static bool add_activation(dnn_conv *o, const char *name, float a, float b)
+static bool add_activation(const gg_call *c, dnn_conv *o, const char *name, float a, float b)
 {
 	dnn_post p = {.a = a, .b = b};
-	if (o->npost == DNN_POSTS)
+	bool limits = !strcmp(name, "Relu") || !strcmp(name, "Clip");
+	if (o->npost == DNN_POSTS || (limits && c->check))
 		return false;
 	if (!strcmp(name, "Relu"))
 		p = (dnn_post){DNN_RELU, 0, 0};
@@ -104,7 +106,7 @@ static bool own_terms(const gg_call *c, conv *k, dnn_conv *o, cpu_head *h)
 		h->param[i] = p->floats[i];
 	if (h->add >= 0)
 		return false;
-	if (!*h->activation || add_activation(o, h->activation, h->param[0], h->param[1])) {
+	if (!*h->activation || add_activation(c, o, h->activation, h->param[0], h->param[1])) {
 		h->activation = 0;
 		return true;
 	}
@@ -127,10 +129,10 @@ static bool absorb(const gg_call *c, conv *k, dnn_conv *o, int j, const gg_value
 		return false;
 	if (!strcmp(op, "Clip"))
 		return constant_scalar(c, cpu_slot(c, n, 1), &lo) &&
-		       constant_scalar(c, cpu_slot(c, n, 2), &hi) && add_activation(o, op, lo, hi);
+		       constant_scalar(c, cpu_slot(c, n, 2), &hi) && add_activation(c, o, op, lo, hi);
 	if (!strcmp(op, "LeakyRelu"))
 		lo = gg_get_float(n, "alpha");
-	return add_activation(o, op, lo, 0);
+	return add_activation(c, o, op, lo, 0);
 }
 
 static void release(gg_call *c)

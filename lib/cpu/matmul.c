@@ -145,10 +145,9 @@ static bool absorb(const gg_call *c, product *k, dnn_matmul *m, int j, const gg_
 		return add_factor(m, x);
 	if (!strcmp(op, "Div") && first && constant_scalar(c, other, &x))
 		return add_factor(m, 1 / x);
-	if (!strcmp(op, "Relu"))
-		add_post(m, DNN_RELU, 0, 0);
-	else
+	if (strcmp(op, "Relu") || c->check)
 		return false;
+	add_post(m, DNN_RELU, 0, 0);
 	return true;
 }
 
@@ -172,7 +171,7 @@ static bool own_terms(const gg_call *c, product *k, dnn_matmul *m, cpu_head *h)
 	} else if (third >= 0 && h->beta != 0) {
 		h->add = third;
 	}
-	if (h->add < 0 && !strcmp(h->activation, "Relu")) {
+	if (h->add < 0 && !strcmp(h->activation, "Relu") && !c->check) {
 		add_post(m, DNN_RELU, 0, 0);
 		h->activation = "";
 	}

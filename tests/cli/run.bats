@@ -222,6 +222,28 @@ refused() {
 	gg-run -q --target=ref --fill=ones --check-finite f.gg
 }
 
+@test "--check-finite sees a NaN that a Relu inside a product or convolution takes for 0" {
+	npy nan.npy '[[[[float("nan"), 1], [2, 3]]]]' f4
+	cat >nan.gg <<-'END'
+		graph "g"
+		input %x : f32[1,1,2,2]
+		param %w : f32[2,2] = ones
+		param %b : f32[2] = ones
+		param %k : f32[1,1,1,1] = ones
+		%y = MatMulBias(%x, %w, %b) {activation="Relu"}
+		%c = FusedConv(%x, %k) {activation="Relu"}
+		%d = FusedConv(%x, %k) {activation="Clip", activation_params=[0.0, 6.0]}
+		output %y
+		output %c
+		output %d
+	END
+	for v in y:MatMulBias c:FusedConv d:FusedConv; do
+		gg-dump --extract=x..${v%:*} nan.gg >one.gg
+		refused 1 "gg-run: one.gg: node '${v%:*}' (${v#*:}): output '${v%:*}' is not finite: element 0 is nan in run 1" \
+			gg-run -q --input x=nan.npy --check-finite one.gg
+	done
+}
+
 @test "options that have no effect alone are usage errors" {
 	refused 2 "gg-run: --batch and --shuffle go with --data (see gg-run --help)" gg-run --batch=2 m.gg
 	refused 2 "gg-run: --json is of times or values: it goes with --repeat, --duration or --print (see gg-run --help)" gg-run --json m.gg
