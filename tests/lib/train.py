@@ -15,7 +15,7 @@ WAYS = {
     "cpu": "gg-run --target=cpu",
     "ref, fused": "gg-opt --pipeline=common,optimize | gg-run --target=ref",
     "cpu, fused, all tools": "gg-opt --pipeline=common,optimize | gg-select --target=cpu --layout=auto |"
-                             " gg-opt --pipeline=hardware | gg-build | gg-run",
+                             " gg-opt --pipeline=hardware,final,graph_kernel | gg-build | gg-run",
 }
 
 

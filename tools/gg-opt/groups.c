@@ -112,7 +112,7 @@ void gg_groups_find(gg_groups *w)
 		unite(w);
 }
 
-void gg_move_up(gg_node *n)
+void gg_move_up(gg_map *moved, gg_node *n)
 {
 	gg_node *last = 0;
 	for (int i = 0; i < n->nin; i++) {
@@ -120,10 +120,11 @@ void gg_move_up(gg_node *n)
 		if (p && (!last || p->order >= last->order))
 			last = p;
 	}
-	gg_node *at = last ? last->next : n->graph->first;
-	n->order = last ? last->order : 0;
-	while (at && at != n && at->op == n->op && at->order == n->order) /* one that was put here before */
-		at = at->next;
+	uint32_t order = last ? last->order : 0;
+	gg_node *before = gg_map_get(moved, order);
+	gg_node *at = before ? before->next : last ? last->next : n->graph->first;
+	n->order = order;
 	if (at != n)
 		gg_move_before(n, at);
+	gg_map_put(moved, order, n);
 }

@@ -22,8 +22,8 @@ void gg_groups_list(gg_groups *w, gg_arena *a, gg_graph *g);
 void gg_groups_find(gg_groups *w);
 /* Of node number i: the number of the node that its group is called by. */
 uint32_t gg_groups_root(gg_groups *w, uint32_t i);
-/* Puts n behind the last value that it reads, and behind others of its op that were put there before, so
- * that the order of the rest stays; gg_graph_number has been called. */
-void gg_move_up(gg_node *n);
+/* Puts n behind the last value that it reads, and behind what was put there before, so that the order of
+ * the rest stays. gg_graph_number has been called; `last` remembers from one call to the next. */
+void gg_move_up(gg_map *last, gg_node *n);
 
 #endif

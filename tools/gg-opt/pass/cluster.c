@@ -6,6 +6,7 @@ typedef struct work {
 	const gg_target *t;
 	bool *may; /* by number */
 	gg_groups groups;
+	gg_map moved;
 } work;
 
 /* Another layout than plain is for the values of one shape. */
@@ -42,7 +43,7 @@ static bool make(work *w, uint32_t r, gg_node **list)
 		return true;
 	gg_node *n = gg_gk_make_if(w->g, list, count, takes_layout, w);
 	if (n) {
-		gg_move_up(n);
+		gg_move_up(&w->moved, n);
 		return true;
 	}
 	w->p->applied--;
@@ -60,6 +61,7 @@ static bool cluster(work *w)
 		if (gg_groups_root(&w->groups, i) == i)
 			good = make(w, i, list);
 	free(list);
+	gg_map_fini(&w->moved);
 	if (w->p->applied && !w->g->nstate) /* copies of them are inside now */
 		gg_sweep_consts(w->g);
 	return good && gg_graph_sort(w->p->d, w->g);

@@ -16,6 +16,7 @@ typedef struct work {
 	const gg_target *t;
 	candidate *list;
 	size_t n;
+	gg_map moved;
 	const char *why;
 } work;
 
@@ -144,7 +145,7 @@ static size_t fuse(work *w, const candidate *c, size_t n)
 		return n;
 	gg_node *made = gg_gk_make_if(w->g, list, count, fits, w);
 	if (made) {
-		gg_move_up(made);
+		gg_move_up(&w->moved, made);
 		return count;
 	}
 	w->p->applied--;
@@ -171,6 +172,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		while (i < to)
 			i += fuse(&w, &w.list[i], to - i);
 	}
+	gg_map_fini(&w.moved);
 	return gg_graph_sort(p->d, g);
 }
 

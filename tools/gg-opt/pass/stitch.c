@@ -16,6 +16,7 @@ typedef struct work {
 	bool *may;
 	walk *walk; /* by number of a node */
 	gg_groups groups;
+	gg_map moved;
 	const char *why;
 } work;
 
@@ -157,7 +158,7 @@ static void make(work *w, uint32_t r, gg_node **list)
 		return;
 	gg_node *kernel = gg_gk_make_if(w->g, list, n, fits, w);
 	if (kernel) {
-		gg_move_up(kernel);
+		gg_move_up(&w->moved, kernel);
 		return;
 	}
 	w->p->applied--;
@@ -176,6 +177,7 @@ static bool stitch(work *w)
 		if (gg_groups_root(&w->groups, i) == i)
 			make(w, i, list);
 	free(list);
+	gg_map_fini(&w->moved);
 	if (w->p->applied && !w->g->nstate)
 		gg_sweep_consts(w->g);
 	return gg_graph_sort(w->p->d, w->g);
