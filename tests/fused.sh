@@ -1,0 +1,2 @@
+#!/bin/sh
+exec "${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/lib/fused.py"
