@@ -55,6 +55,11 @@ typedef struct gg_device {
 	void *(*recorded)(gg_diag *d); /* what was put into the queue since `record`; NULL: reported */
 	bool (*replay)(gg_diag *d, void *recorded);
 	void (*forget)(void *recorded);
+	/* Streams beside the queue, which is stream 0; NULL: there are none. What follows goes into the one
+	 * that is in use; events are numbered by who uses them. */
+	bool (*use)(gg_diag *d, int stream);
+	bool (*signal)(gg_diag *d, size_t event);
+	bool (*wait)(gg_diag *d, size_t event);
 	bool (*mark)(gg_diag *d, size_t i); /* mark i at the end of what is in the queue now */
 	bool (*marked)(gg_diag *d, size_t n, double *seconds); /* since mark 0, after `sync` */
 } gg_device;

@@ -25,7 +25,9 @@ typedef struct segment { /* one host call, or device calls in a row */
 
 typedef struct gg_twin {
 	char *arena;
-	void *scratch;
+	void *scratch[GG_MAX_STREAMS];
+	size_t *event; /* by call of the order that somebody waits for */
+	size_t nevent;
 	void **in; /* by graph input; NULL: no call on the device reads it */
 	void **owned;
 	size_t nowned, cap_owned;
@@ -169,12 +171,32 @@ static bool want_on_device(gg_frame *f, uint32_t slot)
 	return true;
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static uint32_t call_of(const gg_frame *f, size_t at) { return f->scope->step[f->todo[at].node[0]->order]; }
+
+static int stream_of(const gg_frame *f, size_t at)
+{
+	return f->order.ncall ? f->order.stream[call_of(f, at)] : 0;
+}
+
+static void number_events(gg_frame *f)
+{
+	const gg_order *o = &f->order;
+	gg_twin *w = f->twin;
+
+	w->event = gg_xcalloc((size_t)o->ncall + 2, sizeof *w->event);
+	for (uint32_t c = 1; c <= o->ncall; c++)
+		w->event[c] = o->signals[c] ? w->nevent++ : 0;
+}
+
 static bool add_device_call(gg_frame *f, size_t at, size_t *scratch)
 {
 	gg_twin *w = f->twin;
 	gg_todo *t = &f->todo[at];
 
 	open_segment(f, false, at);
+	scratch += stream_of(f, at);
 	*scratch = t->call.workspace > *scratch ? t->call.workspace : *scratch;
 	for (int i = 0; i < t->nin; i++) {
 		t->in[i].data = NULL;
@@ -271,7 +293,7 @@ bool gg_twin_make(gg_frame *f)
 {
 	gg_exec *x = f->scope->x;
 	gg_twin *w = f->twin = gg_xcalloc(1, sizeof *w);
-	size_t nval = f->scope->nval + 1, scratch = 0;
+	size_t nval = f->scope->nval + 1, scratch[GG_MAX_STREAMS] = {0};
 
 	w->where = gg_xcalloc(nval, 1);
 	w->maker = gg_xcalloc(nval, sizeof *w->maker);
@@ -279,13 +301,15 @@ bool gg_twin_make(gg_frame *f)
 	if (!(w->arena = x->device->alloc(x->d, f->arena_size, "the memory plan")))
 		return false;
 	start_where(f);
-	if (!add_calls(f, &scratch))
+	number_events(f);
+	if (!add_calls(f, scratch))
 		return false;
-	if (scratch && !(w->scratch = x->device->alloc(x->d, scratch, "workspace")))
-		return false;
+	for (int i = 0; i < GG_MAX_STREAMS; i++)
+		if (scratch[i] && !(w->scratch[i] = x->device->alloc(x->d, scratch[i], "workspace")))
+			return false;
 	for (size_t i = 0; i < f->ntodo; i++)
 		if (f->todo[i].kernel)
-			f->todo[i].call.scratch = w->scratch;
+			f->todo[i].call.scratch = w->scratch[stream_of(f, i)];
 	return true;
 }
 
@@ -308,8 +332,10 @@ void gg_twin_free(gg_frame *f)
 	for (size_t i = 0; i < f->scope->g->nin; i++)
 		if (w->in[i])
 			dev->release(w->in[i]);
-	if (w->scratch)
-		dev->release(w->scratch);
+	for (int i = 0; i < GG_MAX_STREAMS; i++)
+		if (w->scratch[i])
+			dev->release(w->scratch[i]);
+	free(w->event);
 	if (w->arena)
 		dev->release(w->arena);
 	free(w->timed);
@@ -379,6 +405,9 @@ static bool look(gg_frame *f, size_t at)
 	return good && (!x->o.check_finite || gg_todo_finite(t)) && gg_watch_wrote(t);
 }
 
+/* Who looks at values sees them one after the other. */
+static bool spread(const gg_frame *f) { return f->order.ncall && !wants_values(f->scope->x); }
+
 static bool start_times(gg_frame *f)
 {
 	gg_exec *x = f->scope->x;
@@ -404,7 +433,8 @@ static bool end_times(gg_frame *f)
 	at = gg_xmalloc((2 * w->ntimed + 1) * sizeof *at);
 	good = x->device->sync(x->d) && x->device->marked(x->d, 2 * w->ntimed + 1, at);
 	for (size_t i = 0; i < w->ntimed && good; i++)
-		gg_watch_took(&f->todo[w->timed[i]], f->scope->runs, true, w->started + at[2 * i + 1],
+		gg_watch_took(&f->todo[w->timed[i]], f->scope->runs,
+		              spread(f) ? stream_of(f, w->timed[i]) : 0, w->started + at[2 * i + 1],
 		              at[2 * i + 2] - at[2 * i + 1]);
 	free(at);
 	return good;
@@ -423,10 +453,62 @@ static bool run_timed(gg_frame *f, size_t k)
 	       x->device->mark(x->d, 2 * w->ntimed);
 }
 
+/* The other streams of a segment begin after all that is in stream 0, and it goes on after them. */
+static bool fork_or_join(gg_frame *f, unsigned streams, bool join)
+{
+	const gg_device *dev = f->scope->x->device;
+	gg_diag *d = f->scope->x->d;
+	size_t event = f->twin->nevent;
+	bool good = join || dev->signal(d, event);
+
+	for (int s = 1; s < f->order.nstream && good; s++) {
+		if (!(streams >> s & 1))
+			continue;
+		good = dev->use(d, s) && (join ? dev->signal(d, event + (size_t)s) : dev->wait(d, event)) &&
+		       dev->use(d, 0) && (!join || dev->wait(d, event + (size_t)s));
+	}
+	return good;
+}
+
+/* One call: what it waits for in this segment, its kernels, and the event that others wait for. */
+static bool spread_call(gg_frame *f, uint32_t call, uint32_t begin, size_t *at, size_t end)
+{
+	const gg_order *o = &f->order;
+	const gg_device *dev = f->scope->x->device;
+	gg_diag *d = f->scope->x->d;
+	bool good = dev->use(d, o->stream[call]);
+
+	for (uint32_t i = o->first[call]; i < o->first[call + 1] && good; i++)
+		good = o->wait[i] < begin || dev->wait(d, f->twin->event[o->wait[i]]);
+	for (; good && *at < end && call_of(f, *at) == call; ++*at)
+		good = run_timed(f, *at);
+	return good && (!o->signals[call] || dev->signal(d, f->twin->event[call]));
+}
+
+static bool enqueue_spread(gg_frame *f, const segment *s)
+{
+	const gg_order *o = &f->order;
+	const gg_device *dev = f->scope->x->device;
+	uint32_t last = call_of(f, s->to - 1), begin = s->from ? call_of(f, s->from - 1) + 1 : 1;
+	unsigned streams = 0;
+	size_t at = s->from;
+	bool good;
+
+	begin = begin > call_of(f, s->from) ? call_of(f, s->from) : begin; /* a call in parts */
+	for (uint32_t c = begin; c <= last; c++)
+		streams |= 1u << o->stream[c];
+	good = dev->use(f->scope->x->d, 0) && fork_or_join(f, streams, false);
+	for (uint32_t c = begin; c <= last && good; c++)
+		good = spread_call(f, c, begin, &at, s->to);
+	return dev->use(f->scope->x->d, 0) && good && fork_or_join(f, streams, true);
+}
+
 static bool enqueue(gg_frame *f, const segment *s)
 {
 	bool good = true;
 
+	if (spread(f))
+		return enqueue_spread(f, s);
 	for (size_t k = s->from; k < s->to && good; k++)
 		good = run_timed(f, k) && (!wants_values(f->scope->x) || look(f, k));
 	return good;

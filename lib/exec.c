@@ -394,7 +394,7 @@ bool gg_run_todo(gg_todo *t)
 	if (!(t->dynamic ? run_dynamic(t) : run_static(t)))
 		return false;
 	if (gg_watch_times(x))
-		gg_watch_took(t, run, false, start, gg_clock() - start);
+		gg_watch_took(t, run, -1, start, gg_clock() - start);
 	gg_arena_reset(&t->scope->tmp);
 	if (!gg_watch_wrote(t))
 		return false;

@@ -20,6 +20,7 @@ typedef struct gg_ran {
 	int depth;    /* 0: the main graph */
 	uint64_t run; /* from 1 on */
 	bool device;
+	int stream;
 	/* wrote(): what it wrote, and values that need no call; as plain row-major tensors.
 	 * took(): out[] alone, dtypes and shapes of what it wrote. */
 	int nout;

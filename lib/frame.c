@@ -230,7 +230,10 @@ static bool plan(gg_frame *f)
 	                     .target = x->backend ? x->target : NULL,
 	                     .arg = f};
 
-	if (!gg_plan_graph(x->d, g, &o, &f->plan))
+	bool streams = x->device && x->device->use && !f->scope->outer && gg_has_streams(g);
+
+	if (streams ? !gg_plan_streams(x->d, g, f->scope->step, &o, &f->order, &f->plan)
+	            : !gg_plan_graph(x->d, g, &o, &f->plan))
 		return false;
 	f->arena_size = f->plan.arena > 0 ? (size_t)f->plan.arena : GG_ALIGN;
 	f->arena = gg_xaligned(f->arena_size);
@@ -543,6 +546,7 @@ void gg_frame_free(gg_frame *f)
 	if (!f)
 		return;
 	gg_twin_free(f);
+	gg_order_free(&f->order);
 	for (size_t i = 0; i < f->ntodo; i++)
 		gg_todo_release(&f->todo[i]);
 	for (size_t i = 0; f->arena && i < f->scope->nval; i++) {

@@ -70,6 +70,7 @@ struct gg_frame {
 	void **owned; /* contents computed from shapes */
 	size_t nowned, cap_owned;
 	gg_plan plan;
+	gg_order order;       /* ncall 0: one stream */
 	struct gg_twin *twin; /* the same frame in a device's memory; NULL: all is on the host */
 };
 
@@ -145,7 +146,8 @@ bool gg_todo_finite(const gg_todo *t);
 bool gg_watch_start(gg_frame *f);
 bool gg_watch_wrote(gg_todo *t);
 bool gg_watch_times(const gg_exec *x);
-void gg_watch_took(const gg_todo *t, uint64_t run, bool device, double start, double seconds);
+/* stream: of a device; -1: on the host */
+void gg_watch_took(const gg_todo *t, uint64_t run, int stream, double start, double seconds);
 
 /* device.c: frames whose kernels work in a device's memory. */
 bool gg_twin_make(gg_frame *f);

@@ -42,6 +42,9 @@ bool gg_plan_graph(gg_diag *d, gg_graph *g, const gg_plan_options *o, gg_plan *o
 /* The plan that a run on the model's target makes: nodes that one kernel covers run at one time, and
  * what only they see has no place (plan_target.c). */
 bool gg_plan_for_target(gg_diag *d, gg_graph *g, bool no_reuse, gg_plan *out);
+/* The same, and the order that goes with it: free it. step: see gg_order_make; o->step must tell the same. */
+bool gg_plan_streams(gg_diag *d, gg_graph *g, const uint32_t *step, gg_plan_options *o, gg_order *order,
+                     gg_plan *out);
 /* Who waits for whom on the model's target; each node's mark is its call. One stream: no calls in *out. */
 bool gg_order_for_target(gg_diag *d, gg_graph *g, gg_order *out);
 /* Bytes of a value in its layout (blocked layouts pad the channels); -1 when not known. */

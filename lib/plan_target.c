@@ -52,25 +52,31 @@ static const gg_shape *shape_of(const gg_value *v, void *arg)
 }
 
 /* A view that the plan does not make is a copy, which somebody must wait for. */
-static bool all_idle(times *t, const gg_graph *g)
+static bool all_idle(const gg_graph *g, const uint32_t *step, bool *idle)
 {
 	bool all = true;
 
 	for (const gg_node *n = g->first; n; n = n->next)
-		if (t->idle[t->step[n->order]] && !n->out[0]->alias)
-			t->idle[t->step[n->order]] = all = false;
+		if (idle[step[n->order]] && !n->out[0]->alias)
+			idle[step[n->order]] = all = false;
 	return all;
 }
 
-static bool plan_streams(gg_diag *d, gg_graph *g, times *t, gg_plan_options *o, gg_order *order, gg_plan *out)
+bool gg_plan_streams(gg_diag *d, gg_graph *g, const uint32_t *step, gg_plan_options *o, gg_order *order,
+                     gg_plan *out)
 {
+	bool *idle = gg_xcalloc(g->nnodes + 2, sizeof *idle), good;
+
+	for (const gg_node *n = g->first; n; n = n->next)
+		idle[step[n->order]] = gg_is_view(n);
+	*order = (gg_order){0};
 	o->order = order;
 	do {
 		gg_order_free(order);
-		if (!gg_order_make(d, g, t->step, t->idle, order) || !gg_plan_graph(d, g, o, out))
-			return false;
-	} while (!all_idle(t, g));
-	return true;
+		good = gg_order_make(d, g, step, idle, order) && gg_plan_graph(d, g, o, out);
+	} while (good && !all_idle(g, step, idle));
+	free(idle);
+	return good;
 }
 
 bool gg_plan_for_target(gg_diag *d, gg_graph *g, bool no_reuse, gg_plan *out)
@@ -83,7 +89,7 @@ bool gg_plan_for_target(gg_diag *d, gg_graph *g, bool no_reuse, gg_plan *out)
 
 	find_times(&t, g);
 	if (uses_streams(&t, g))
-		good = plan_streams(d, g, &t, &o, &order, out);
+		good = gg_plan_streams(d, g, t.step, &o, &order, out);
 	else
 		good = gg_plan_graph(d, g, &o, out);
 	out->waits = order.nwait;
@@ -102,7 +108,7 @@ bool gg_order_for_target(gg_diag *d, gg_graph *g, gg_order *out)
 	bool good = true;
 
 	find_times(&t, g);
-	all_idle(&t, g);
+	all_idle(g, t.step, t.idle);
 	*out = (gg_order){0};
 	if (uses_streams(&t, g))
 		good = gg_order_make(d, g, t.step, t.idle, out);

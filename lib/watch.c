@@ -130,11 +130,16 @@ bool gg_watch_wrote(gg_todo *t)
 
 bool gg_watch_times(const gg_exec *x) { return x->watch && x->watch->took; }
 
-void gg_watch_took(const gg_todo *t, uint64_t run, bool device, double start, double seconds)
+void gg_watch_took(const gg_todo *t, uint64_t run, int stream, double start, double seconds)
 {
 	const gg_exec *x = t->scope->x;
-	gg_ran r = {
-	    .node = t->node, .nnode = t->nnode, .run = run, .device = device, .nout = t->nout, .out = t->out};
+	gg_ran r = {.node = t->node,
+	            .nnode = t->nnode,
+	            .run = run,
+	            .device = stream >= 0,
+	            .stream = stream,
+	            .nout = t->nout,
+	            .out = t->out};
 
 	for (const gg_scope *s = t->scope->outer; s; s = s->outer)
 		r.depth++;

@@ -16,7 +16,7 @@
 	F(cuInit) F(cuDriverGetVersion) F(cuGetErrorString) F(cuGetErrorName) F(cuDeviceGet) \
 	F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) \
 	F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemAllocHost) F(cuMemcpyHtoDAsync) \
-	F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) \
+	F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) F(cuStreamWaitEvent) \
 	F(cuStreamSynchronize) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
 	F(cuGraphInstantiateWithFlags) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuGraphLaunch) \
 	F(cuModuleLoadData) F(cuModuleGetFunction) F(cuLaunchKernel) F(cuEventCreate) F(cuEventRecord) \

@@ -114,6 +114,7 @@ dnn_plan *dnn_product_plan(gg_diag *d, const dnn_product *o, size_t *workspace);
 bool dnn_product_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
                      const void *add, void *y, void *workspace);
 const char *dnn_version(void);
+void dnn_use_stream(void); /* cuda_stream is another one now */
 
 static inline size_t cuda_round(size_t n) { return (n + 255) / 256 * 256; }
 

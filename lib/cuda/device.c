@@ -171,27 +171,68 @@ static bool replay(gg_diag *d, void *x)
 
 static void forget(void *x) { cu.cuGraphExecDestroy(x); }
 
+/* ---- streams ----------------------------------------------------------------------------------- */
+
+enum { STREAMS = 8 };
+static CUstream streams[STREAMS];
+
+static bool use(gg_diag *d, int stream)
+{
+	if (!streams[0])
+		streams[0] = cuda_stream;
+	if (stream >= STREAMS)
+		gg_bug("stream %d of %d", stream, STREAMS);
+	if (!streams[stream] &&
+	    !cuda_ok(d, cu.cuStreamCreate(&streams[stream], CU_STREAM_NON_BLOCKING), "cannot make a stream"))
+		return false;
+	if (cuda_stream != streams[stream]) {
+		cuda_stream = streams[stream];
+		dnn_use_stream();
+	}
+	return true;
+}
+
+typedef struct event_list {
+	CUevent *e;
+	size_t n, cap;
+	unsigned flags;
+} event_list;
+
+static bool have(gg_diag *d, event_list *l, size_t i)
+{
+	while (i >= l->n) {
+		CUevent e;
+		if (!cuda_ok(d, cu.cuEventCreate(&e, l->flags), "cannot make an event"))
+			return false;
+		GG_PUSH(l->e, l->n, l->cap, e);
+	}
+	return true;
+}
+
+static event_list events = {.flags = CU_EVENT_DISABLE_TIMING}, marks = {.flags = CU_EVENT_DEFAULT};
+
+static bool record_event(gg_diag *d, event_list *l, size_t i)
+{
+	return have(d, l, i) && cuda_ok(d, cu.cuEventRecord(l->e[i], cuda_stream), "cannot record an event");
+}
+
+static bool signal_event(gg_diag *d, size_t i) { return record_event(d, &events, i); }
+
+static bool wait_event(gg_diag *d, size_t i)
+{
+	return have(d, &events, i) &&
+	       cuda_ok(d, cu.cuStreamWaitEvent(cuda_stream, events.e[i], 0), "cannot wait for an event");
+}
+
 /* ---- marks: for profiles ------------------------------------------------------------------------- */
 
-static CUevent *marks;
-static size_t nmarks, cap_marks;
-
-static bool mark(gg_diag *d, size_t i)
-{
-	while (i >= nmarks) {
-		CUevent e;
-		if (!cuda_ok(d, cu.cuEventCreate(&e, CU_EVENT_DEFAULT), "cannot make an event"))
-			return false;
-		GG_PUSH(marks, nmarks, cap_marks, e);
-	}
-	return cuda_ok(d, cu.cuEventRecord(marks[i], cuda_stream), "cannot record an event");
-}
+static bool mark(gg_diag *d, size_t i) { return record_event(d, &marks, i); }
 
 static bool marked(gg_diag *d, size_t n, double *seconds)
 {
 	for (size_t i = 0; i < n; i++) {
 		float ms = 0;
-		if (!cuda_ok(d, cu.cuEventElapsedTime(&ms, marks[0], marks[i]), "cannot read an event"))
+		if (!cuda_ok(d, cu.cuEventElapsedTime(&ms, marks.e[0], marks.e[i]), "cannot read an event"))
 			return false;
 		seconds[i] = (double)ms * 1e-3;
 	}
@@ -210,6 +251,9 @@ const gg_device cuda_device = {
     .recorded = recorded,
     .replay = replay,
     .forget = forget,
+    .use = use,
+    .signal = signal_event,
+    .wait = wait_event,
     .mark = mark,
     .marked = marked,
 };

@@ -68,6 +68,12 @@ static bool open_library(gg_diag *d)
 	return gg_error(d, GG_MACHINE, "cuDNN: cannot start: %s", dnn.cudnnGetErrorString(s));
 }
 
+void dnn_use_stream(void)
+{
+	if (handle)
+		dnn.cudnnSetStream(handle, (cudaStream_t)cuda_stream);
+}
+
 const char *dnn_version(void)
 {
 	static char text[32];

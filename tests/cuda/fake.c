@@ -20,10 +20,15 @@ typedef struct launch {
 	void (*f)(void **, unsigned);
 	unsigned grid;
 	void *arg[128], *at[128];
+	CUstream stream;
+	struct launch *after; /* a wait: the record that it waits for */
+	bool event, done;     /* a record or a wait */
 	struct launch *next;
 } launch;
 typedef struct graph {
 	launch *first, **last;
+	CUstream origin;
+	unsigned turn;
 } graph;
 static graph *now;
 
@@ -35,7 +40,7 @@ static void *later(size_t n)
 	return p;
 }
 
-static void add(launch l)
+static launch *add(launch l)
 {
 	launch *k = later(sizeof *k);
 	*k = l;
@@ -43,6 +48,7 @@ static void add(launch l)
 		k->at[i] = &k->arg[i];
 	*now->last = k;
 	now->last = &k->next;
+	return k;
 }
 
 static void do_copy(void **a, unsigned n)
@@ -51,8 +57,9 @@ static void do_copy(void **a, unsigned n)
 }
 static void do_fill(void **a, unsigned n) { memset(*(void **)a[0], (int)n, (size_t) * (uintptr_t *)a[2]); }
 
-static CUresult submit(launch l)
+static CUresult submit(launch l, CUstream s)
 {
+	l.stream = s;
 	for (int i = 0; i < 128; i++)
 		l.at[i] = &l.arg[i];
 	if (recording)
@@ -91,39 +98,79 @@ CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
 }
 CUresult cuMemFree(CUdeviceptr p) { return free((void *)(uintptr_t)p), CUDA_SUCCESS; }
 CUresult cuMemAllocHost(void **p, size_t n) { return *p = later(n), CUDA_SUCCESS; }
-static CUresult copy(uintptr_t to, uintptr_t from, size_t n)
+static CUresult copy(uintptr_t to, uintptr_t from, size_t n, CUstream s)
 {
-	return submit((launch){.f = do_copy, .arg = {(void *)to, (void *)from, (void *)n}});
+	return submit((launch){.f = do_copy, .arg = {(void *)to, (void *)from, (void *)n}}, s);
 }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *p, size_t n, CUstream s)
 {
-	return copy(to, (uintptr_t)p, n);
+	return copy(to, (uintptr_t)p, n, s);
 }
 CUresult cuMemcpyDtoHAsync(void *p, CUdeviceptr from, size_t n, CUstream s)
 {
-	return copy((uintptr_t)p, from, n);
+	return copy((uintptr_t)p, from, n, s);
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
 {
-	return copy(to, from, n);
+	return copy(to, from, n, s);
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char x, size_t n, CUstream s)
 {
-	return submit((launch){.f = do_fill, .grid = x, .arg = {(void *)(uintptr_t)to, NULL, (void *)n}});
+	return submit((launch){.f = do_fill, .grid = x, .arg = {(void *)(uintptr_t)to, NULL, (void *)n}}, s);
 }
 CUresult cuStreamCreate(CUstream *s, unsigned f) { return *s = later(1), CUDA_SUCCESS; }
+
+/* A stream waits for the last record of an event, as in a capture. */
+typedef struct event {
+	launch *record;
+} event;
+CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned f)
+{
+	if (recording && !((event *)(void *)e)->record)
+		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	if (recording)
+		add((launch){.stream = s, .event = true, .after = ((event *)(void *)e)->record});
+	return CUDA_SUCCESS;
+}
 CUresult cuStreamSynchronize(CUstream s) { return CUDA_SUCCESS; }
 CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode m)
 {
 	now = later(sizeof *now);
 	now->last = &now->first;
+	now->origin = s;
 	recording = 1;
 	return CUDA_SUCCESS;
 }
+/* Is what stream s does last waited for by another stream, up to the first one? */
+static int joined(const launch *last, CUstream origin, const launch *first)
+{
+	const launch *l;
+
+	if (last->stream == origin)
+		return 1;
+	if (!last->event || last->after)
+		return 0;
+	for (l = first; l; l = l->next)
+		if (l->after == last)
+			return 1;
+	return 0;
+}
+
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g)
 {
 	recording = 0;
 	*g = (CUgraph)(void *)now;
+	for (launch *l = now->first; l; l = l->next) {
+		const launch *k = l->next, *first = now->first;
+		while (k && k->stream != l->stream)
+			k = k->next;
+		if (!k && !joined(l, now->origin, now->first))
+			return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+		while (first->stream != l->stream)
+			first = first->next;
+		if (l->stream != now->origin && !first->after)
+			return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	}
 	return CUDA_SUCCESS;
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *x, CUgraph g, unsigned long long f)
@@ -141,10 +188,43 @@ CUresult cuGraphExecDestroy(CUgraphExec x)
 	free(g);
 	return CUDA_SUCCESS;
 }
+
+/* The first thing of its stream that is not done, and what it waits for is. */
+static int may_run(const graph *g, const launch *l)
+{
+	const launch *k = g->first;
+
+	while (k != l && (k->done || k->stream != l->stream))
+		k = k->next;
+	return !l->done && k == l && (!l->after || l->after->done);
+}
+
+/* Streams go on in any order that their events allow: another one each time. */
 CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 {
-	for (launch *l = ((graph *)(void *)x)->first; l; l = l->next)
-		l->f(l->at, l->grid);
+	graph *g = (graph *)(void *)x;
+	unsigned seed = ++g->turn;
+	launch *l;
+
+	for (l = g->first; l; l = l->next)
+		l->done = false;
+	for (;;) {
+		unsigned n = 0, pick;
+		for (l = g->first; l; l = l->next)
+			n += (unsigned)may_run(g, l);
+		if (!n)
+			break;
+		seed = seed * 1664525u + 1013904223u;
+		pick = (seed >> 16) % n;
+		for (l = g->first; !may_run(g, l) || pick-- > 0;)
+			l = l->next;
+		if (l->f)
+			l->f(l->at, l->grid);
+		l->done = true;
+	}
+	for (l = g->first; l; l = l->next)
+		if (!l->done)
+			abort();
 	return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule *m, const void *p)
@@ -176,10 +256,14 @@ CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsign
 	launch l = {.f = k->run, .grid = x};
 	for (int i = 0; i < k->nargs; i++)
 		l.arg[i] = *(void **)arg[i];
-	return submit(l);
+	return submit(l, s);
 }
-CUresult cuEventCreate(CUevent *e, unsigned f) { return *e = later(1), CUDA_SUCCESS; }
-CUresult cuEventRecord(CUevent e, CUstream s) { return CUDA_SUCCESS; }
+CUresult cuEventCreate(CUevent *e, unsigned f) { return *e = later(sizeof(event)), CUDA_SUCCESS; }
+CUresult cuEventRecord(CUevent e, CUstream s)
+{
+	((event *)(void *)e)->record = recording ? add((launch){.stream = s, .event = true}) : NULL;
+	return CUDA_SUCCESS;
+}
 CUresult cuEventSynchronize(CUevent e) { return CUDA_SUCCESS; }
 CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) { return *ms = 1, CUDA_SUCCESS; }
 
@@ -446,6 +530,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
 	               b,
 	               c,
 	               y};
-	submit((launch){.f = do_product, .arg = {p}});
+	submit((launch){.f = do_product, .arg = {p}}, s);
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -77,8 +77,8 @@ void profile_call(profile *p, const gg_ran *r, double start, double seconds)
 		return;
 	}
 	p->n++;
-	put_event(p, gg_node_name(r->node[0]), r->node[0]->op->name, r->device ? DEVICE_ROW : HOST_ROW, start,
-	          seconds);
+	put_event(p, gg_node_name(r->node[0]), r->node[0]->op->name,
+	          r->device ? DEVICE_ROW + r->stream : HOST_ROW, start, seconds);
 	put_nodes(p, r);
 }
 
@@ -91,6 +91,11 @@ profile *profile_open(job *j)
 	gg_buf_str(&p->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
 	put_row(p, HOST_ROW, "host");
 	put_row(p, DEVICE_ROW, "device");
+	for (int i = 1; i < GG_MAX_STREAMS; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "device, stream %d", i);
+		put_row(p, DEVICE_ROW + i, name);
+	}
 	return p;
 }
 
