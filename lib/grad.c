@@ -230,14 +230,30 @@ gg_node *gg_grad_three(gg_builder *t, gg_node *n, const char *op, int nin, gg_va
 }
 
 /* ---- reverse mode --------------------------------------------------------------------------------- */
-void gg_grad_begin(gg_graph *g, const gg_node *last)
+/* Nodes that y is made with get the mark 1. */
+static void mark_behind(gg_graph *g, gg_node *from)
+{
+	for (gg_node *n = g->first; n; n = n->next)
+		n->mark = n == from;
+	for (gg_node *n = from; n; n = n->prev)
+		for (int i = 0; n->mark && i < n->nin; i++)
+			if (n->in[i].value && n->in[i].value->producer)
+				n->in[i].value->producer->mark = 1;
+}
+
+gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end)
 {
 	gg_diag silent = {.silent = true};
-	for (gg_node *n = g->first, *next; n && n != last; n = next) {
+	const char *name = gg_fresh_name(g, "y");
+	gg_node *reader = gg_add_node(g, end, gg_op_find("Identity"), 1, &y, 1, &name);
+	mark_behind(g, reader);
+	for (gg_node *n = g->first, *next; n != reader; n = next) {
 		next = n->next;
-		if (n->op->expand && !n->op->aliases && !n->op->grad)
+		if (n->mark && n->op->expand && !n->op->aliases && !n->op->grad)
 			n->op->expand(&silent, n);
 	}
+	y = gg_in(reader, 0);
+	gg_remove_node(reader);
 	for (size_t i = 0; i < g->nin; i++)
 		g->in[i]->mark = 0;
 	for (gg_value *v = g->consts; v; v = v->next_const)
@@ -246,6 +262,7 @@ void gg_grad_begin(gg_graph *g, const gg_node *last)
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i])
 				n->out[i]->mark = 0;
+	return y;
 }
 
 /* What is made from wanted values is wanted too, unless the op has no gradient. */

@@ -43,11 +43,12 @@ gg_value *gg_grad_like(gg_builder *t, const gg_node *n, gg_value *g, gg_value *l
 /* The rule does not serve this node: "no gradient: why". */
 void gg_grad_lacks(gg_builder *t, const gg_node *n, const char *why);
 
-/* Reverse mode, for the pass grad and the op Gradient. Everything of the graph is unmarked, fused ops
- * without a rule before `last` are put in plain ops; then the caller marks what gradients are wanted of
- * (GG_GRAD_WANTED) and calls the walk, which gives y the gradient dy and runs the rules backwards.
- * `stop`: a glob of values through which nothing flows, or NULL. */
-void gg_grad_begin(gg_graph *g, const gg_node *last);
+/* Reverse mode, for the pass grad and the op Gradient. Fused ops without a rule that y is made with are put
+ * in plain ops, so that y may be another value then, and every value is unmarked; then the caller marks what
+ * gradients are wanted of (GG_GRAD_WANTED) and calls the walk, which gives y the gradient dy and runs the
+ * rules backwards. `end`: where nodes for y may stand, NULL for the end of the graph. `stop`: a glob of
+ * values through which nothing flows, or NULL. */
+gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end);
 bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop);
 
 /* Rules of many ops. */

@@ -18,6 +18,7 @@ says() { # what the message must hold, by case
 	bad_negative_dim) echo "'W'" -2 ;;
 	bad_truncated) echo model.onnx ;;
 	bad_unknown_op) echo Relu6 n0_Relu6 ;;
+	gradient_unknown) echo Gradient "'nowhere'" ;;
 	external_length_mismatch) echo "'W'" 36 32 ;;
 	external_missing) echo "'W'" gone.bin ;;
 	external_parent) echo "'W'" .. ;;

@@ -435,6 +435,41 @@ static bool group_norm(onnx_node *n)
 	return repeat && n->in[1] && n->in[2];
 }
 
+/* ---- Gradient: names of the graph become inputs -------------------------------------------------- */
+static bool named_value(onnx_node *n, const char *name, gg_value **out)
+{
+	*out = gg_find_value(n->g, name);
+	return *out || onnx_fail(n, GG_MALFORMED, "it names '%s', which nothing before it makes", name);
+}
+
+/* The values that it is taken at are the inputs, in the order of xs, then zs. */
+static bool gradient(onnx_node *n)
+{
+	const gg_attr *list[2], *y;
+	gg_value **at = n->in;
+	int given = n->nin, k = 0;
+	if (!take(n, "xs", GG_ATTR_STRINGS, &list[0]) || !take(n, "zs", GG_ATTR_STRINGS, &list[1]) ||
+	    !take(n, "y", GG_ATTR_STRING, &y))
+		return false;
+	if (!list[0] || !y)
+		return onnx_fail(n, GG_MALFORMED, "attribute '%s' is missing", y ? "xs" : "y");
+	if (given != list[0]->n + (list[1] ? list[1]->n : 0) || n->nout > list[0]->n)
+		return onnx_fail(n, GG_MALFORMED,
+		                 "%d inputs and %d outputs do not fit its attributes xs and zs", given,
+		                 n->nout);
+	n->in = gg_alloc_n(n->a, 2 * (size_t)given + 1, sizeof *n->in);
+	n->nin = 2 * given + 1;
+	if (!named_value(n, y->s, &n->in[0]))
+		return false;
+	for (int l = 0; l < 2; l++)
+		for (int i = 0; list[l] && i < list[l]->n; i++, k++) {
+			n->in[2 * k + 2] = at[k];
+			if (!named_value(n, list[l]->strings[i], &n->in[2 * k + 1]))
+				return false;
+		}
+	return true;
+}
+
 /* ---- the table
  * --------------------------------------------------------------------------------------------- */
 enum { EVER = ONNX_NEWEST + 1 };
@@ -497,6 +532,8 @@ bool onnx_lift(onnx_node *n)
 		return run_rows(n, rows, sizeof rows / sizeof *rows);
 	if (!strcmp(n->domain, "ai.onnx.ml"))
 		return run_rows(n, ml_rows, sizeof ml_rows / sizeof *ml_rows);
+	if (!strcmp(n->domain, "ai.onnx.preview.training") && !strcmp(n->op, "Gradient"))
+		return gradient(n);
 	return true;
 }
 

@@ -106,8 +106,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		return false;
 	if (!gg_apply(p, loss->producer))
 		return true;
-	gg_grad_begin(g, 0);
-	loss = gg_find_value(g, of ? of : "loss");
+	loss = gg_grad_begin(g, loss, 0);
 	sources(&t, want);
 	gg_value *one = train_number(&t, "one", (gg_dtype)loss->dtype, 1);
 	if (!gg_grad_walk(&t.b, loss, one, gg_pass_option(p, "stop")) || !sources(&t, name_gradient))
