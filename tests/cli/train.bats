@@ -385,14 +385,18 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 	END
 	gg-opt --pass=momentum:lr=0.001 deep.gg | gg-opt --pipeline=common,optimize >train16.gg
 	arena() { gg-select --target=cpu "$1" | gg-build | gg-dump --memory | awk '$1 == "arena" { print $2 }'; }
+	kept() { gg-select --target=ref "$1" | gg-build | gg-dump --memory | awk '$1 == "kept" { print $2, $4 }'; }
 	gg-run -q --target=ref --steps=5 --print loss --save a.gg train16.gg >want
+	[ "$(kept train16.gg)" = "131072 (16" ] # the results of all layers, 256 x 8 numbers each
 	for o in segments=4 budget=60000; do
 		gg-opt --pass=recompute:$o train16.gg | gg-opt --pipeline=common -o less.gg
 		gg-run -q --target=ref --steps=5 --print loss --save b.gg less.gg | cmp - want
 		[ "$(weights a.gg | sed 's/<id=[0-9]*>//')" = "$(weights b.gg | sed 's/<id=[0-9]*>//')" ]
 		[ "$(arena less.gg)" -lt $(($(arena train16.gg) * 2 / 3)) ]
+		[ "$(kept less.gg | cut -d' ' -f1)" -le 60000 ]
 	done
 	refused 4 "pass 'recompute': 5000 bytes are not enough; the least is about" gg-opt --pass=recompute:budget=5000 train16.gg
+	[ -z "$(sed 's/loss/less/' deep.gg | gg-dump --memory | grep kept)" ]
 	refused 2 "the graph has no value 'loss' to train" bash -c "sed 's/loss/less/' deep.gg | gg-opt --pass=recompute"
 }
 

@@ -152,7 +152,55 @@ bool gg_dump_stats(gg_diag *d, gg_buf *b, gg_model *m)
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
-static void memory_graph(gg_buf *b, const gg_graph *g, const gg_plan *p)
+/* The nodes that the loss hangs on get mark 1, the others 0. */
+static void mark_forward(gg_graph *g, gg_node *loss)
+{
+	for (gg_node *n = g->first; n; n = n->next) {
+		n->mark = n == loss;
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				gg_storage(n->out[i])->mark = 0;
+	}
+	for (gg_node *n = loss; n; n = n->prev)
+		for (int i = 0; n->mark && i < n->nin; i++)
+			if (n->in[i].value && n->in[i].value->producer)
+				n->in[i].value->producer->mark = 1;
+}
+
+static bool read_backward(const gg_value *v)
+{
+	for (const gg_use *u = v->uses; u; u = u->next)
+		if (u->node && !u->node->mark)
+			return true;
+	return false;
+}
+
+/* What lies in the arena from the forward part on, because the gradients of `loss` read it. */
+static void put_kept(gg_buf *b, gg_graph *g)
+{
+	gg_value *loss = g->owner ? 0 : gg_find_value(g, "loss");
+	int64_t bytes = 0;
+	size_t count = 0;
+	if (!loss || !loss->producer)
+		return;
+	mark_forward(g, loss->producer);
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; n->mark && i < n->nout; i++) {
+			gg_value *v = n->out[i], *s = v ? gg_storage(v) : 0;
+			if (!v || v == loss || s->mark || s->mem_off < 0 || !read_backward(v))
+				continue;
+			s->mark = 1;
+			bytes += (s->mem_len + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+			count++;
+		}
+	if (count)
+		gg_buf_printf(b,
+		              "kept        %" PRId64
+		              " bytes (%zu buffers of the forward part that the gradients read)\n",
+		              bytes, count);
+}
+
+static void memory_graph(gg_buf *b, gg_graph *g, const gg_plan *p)
 {
 	gg_buf_printf(b, "arena       %" PRId64 " bytes\n", p->arena);
 	gg_buf_printf(b, "bound       %" PRId64 " bytes (largest sum of live values; arena is %.3f of it)\n",
@@ -162,6 +210,7 @@ static void memory_graph(gg_buf *b, const gg_graph *g, const gg_plan *p)
 	              "values      %zu planned, %zu share another's buffer, %zu inside a kernel, %zu sized "
 	              "at run time\n",
 	              p->planned, p->aliased, p->inside, p->unplanned);
+	put_kept(b, g);
 	for (const gg_node *n = g->first; n; n = n->next) {
 		for (int i = 0; i < n->nout; i++) {
 			gg_value *v = n->out[i];
