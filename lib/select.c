@@ -132,6 +132,7 @@ typedef struct selection {
 	gg_buf host; /* ops that a device leaves to the host */
 	int nhost;
 	gg_map hosted;
+	bool told; /* what runs node by node */
 } selection;
 
 static bool load_line(selection *s, char *line, int number)
@@ -323,6 +324,11 @@ static bool select_node(selection *s, gg_node *n)
 	n->kernel = gg_intern(r->kernel);
 	if (s->t->device && is_ref(r))
 		note_host(s, n);
+	else if (gg_is_gk(n) && is_ref(r) && s->t->nrows && !s->told && !c)
+		gg_note(s->d,
+		        "node '%s' (GraphKernel): no kernel takes its body as it is (%s): its nodes run one "
+		        "by one",
+		        gg_node_name(n), why);
 	if (s->o->explain)
 		explain(s, n, r, why);
 	if (s->o->save_choices)
@@ -438,7 +444,8 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 bool gg_select_open(gg_diag *d, gg_model *m)
 {
 	gg_select_options o = {.target = m->target};
-	selection s = {.d = d, .o = &o, .keep = true, .t = find_target(d, m->target ? m->target : "ref")};
+	selection s = {
+	    .d = d, .o = &o, .keep = true, .told = true, .t = find_target(d, m->target ? m->target : "ref")};
 	return s.t && select_graph(&s, m->main, true);
 }
 

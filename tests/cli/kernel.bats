@@ -140,3 +140,63 @@ softmax() { # twice the softmax, and its exponentials; N rows
 	[[ $output != *Neg* ]]
 	[[ $output == *'Add(%a, %a)'* ]]
 }
+
+rms() { # twice a normalisation of rows that plain ops say, a product between them
+	cat <<-'XX'
+	graph "g"
+	input %x : f32[N,48]
+	param %w : f32[48,48] = normal(1, 0, 0.2)
+	const %last : i64[1] = [-1]
+	const %eps : f32[] = 0.001
+	%q = Mul(%x, %x)
+	%m = ReduceMean(%q, %last)
+	%v = Add(%m, %eps)
+	%r = Sqrt(%v)
+	%n = Div(%x, %r)
+	%p = MatMul(%n, %w)
+	%c = Transpose(%p) {perm=[0, 1]}
+	%a = Tanh(%c)
+	%s = ReduceSum(%a, %last) {keepdims=0}
+	%t = Unsqueeze(%s, %last)
+	%d = Sub(%a, %t)
+	%y = Sigmoid(%d)
+	output %y
+	output %s
+	XX
+}
+
+@test "rows and what is made of them run as one kernel on cpu, whatever their number" {
+	rms | gg-parse - | gg-select -q --target=cpu --layout=auto | gg-opt -q --pipeline=hardware,final,graph_kernel >k.gg
+	[ "$(gg-dump k.gg | grep -c 'GraphKernel<kernel=cpu_graph_kernel_rows>')" = 2 ]
+	gg-build -q k.gg >built.gg
+	for n in 1 7 300 7; do
+		gg-run -q --poison --compare=ref --shape x=$n,48 built.gg
+		gg-run -q --threads=3 --compare=ref --shape x=$n,48 built.gg
+	done
+	rms | gg-opt -q --pipeline=graph_kernel | gg-select -q --target=cpu | gg-build -q | gg-run -q --compare=ref --shape x=9,48
+}
+
+@test "graph_kernel twice is graph_kernel once" {
+	text() { gg-dump "$1" | sed '/^history/d; s/<id=[0-9]*>//g'; }
+	rms | gg-opt -q --pipeline=graph_kernel >once.gg
+	gg-opt -q --pipeline=graph_kernel once.gg >twice.gg
+	diff <(text once.gg) <(text twice.gg)
+}
+
+@test "a kernel has at most 200 nodes" {
+	{
+		printf 'graph "g"\ninput %%v0 : f32[8]\n'
+		for i in {1..401}; do echo "%v$i = Neg(%v$((i - 1)))"; done
+		echo 'output %v401'
+	} | gg-opt -q --pass=cluster,split --verify=1 | gg-dump >text
+	[ "$(grep -c GraphKernel text)" = 2 ]
+	[ "$(grep -c '^  %.*Neg' text)" = 400 ]
+}
+
+@test "gg-select says which bodies run node by node, and why" {
+	body() { printf 'graph "g"\ninput %%x : f32[3]\n%%y = GraphKernel(%%x) {body=graph(%%x : f32[3]) {\n%s\noutput %%y\n}}\noutput %%y\n' "$1"; }
+	body '%y = Sin(%x)' | gg-select --target=cpu 2>err | gg-run -q --compare=ref
+	[ "$(cat err)" = "gg-select: <stdin>: note: node 'y' (GraphKernel): no kernel takes its body as it is (Sin): its nodes run one by one" ]
+	body '%y = Neg(%x)' | gg-select --target=cpu 2>err >/dev/null
+	[ ! -s err ]
+}

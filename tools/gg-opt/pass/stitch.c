@@ -42,6 +42,19 @@ static bool look_inside(walk *a, const gg_node *n, gg_arena *tmp)
 	return true;
 }
 
+static bool is_narrow(const work *w, const gg_value *v)
+{
+	return w->walk[v->producer->mark].role[v->index] == GG_NARROW_VALUE;
+}
+
+/* What a view shows, when that is narrow. */
+static const walk *shown(const work *w, const gg_node *n)
+{
+	const gg_value *v = is_view(n) ? gg_in(n, 0) : 0;
+	bool narrow = v && v->producer && !w->walk[v->producer->mark].apart && is_narrow(w, v);
+	return narrow ? &w->walk[v->producer->mark] : 0;
+}
+
 static void look_at(work *w, const gg_node *n)
 {
 	walk *a = &w->walk[n->mark];
@@ -55,6 +68,12 @@ static void look_at(work *w, const gg_node *n)
 	a->full = last_dims(s, s->rank);
 	a->row = row > 0 ? last_dims(s, row) : 0;
 	a->role[0] = is_reduction(n) ? GG_NARROW_VALUE : GG_WIDE_VALUE;
+	const walk *of = shown(w, n);
+	if (of) {
+		a->full = of->full;
+		a->row = of->row;
+		a->role[0] = GG_NARROW_VALUE;
+	}
 	a->apart = row < 0 || n->out[0]->layout || (gg_is_gk(n) && !look_inside(a, n, &tmp));
 	gg_arena_fini(&tmp);
 }
@@ -67,11 +86,6 @@ static uint32_t root(const work *w, uint32_t i)
 	while (a[i].up != i)
 		i = a[i].up = a[a[i].up].up;
 	return i;
-}
-
-static bool is_narrow(const work *w, const gg_value *v)
-{
-	return w->walk[v->producer->mark].role[v->index] == GG_NARROW_VALUE;
 }
 
 /* Only a reduction gives rows; a small value of its size is no reason to stitch. */
