@@ -1,18 +1,19 @@
 /* Selection: which kernel runs a node, and how its values lie in memory.
  *
- * Layouts are chosen front to back: a convolution makes its output channels-last, and whatever
- * takes channels-last and reads it goes on so, until a node that does not. Conversions are not
- * part of the choice: gg_insert_formats adds them where a kernel needs another layout than its
- * input has. Channels-last is what both oneDNN's convolutions and our own loops like best on
- * the machine of bench/NOTES.md. */
+ * First every node of a graph gets its kernel, then all of them together their layouts (layout.c).
+ * Conversions are no nodes yet: gg_insert_formats adds them where a kernel needs another layout than
+ * its input has. */
 #include "graph_kernel.h"
+#include "cut.h"
+#include "layout.h"
 #include "stream.h"
 #include "target.h"
 #include "tool.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const gg_target *find_target(gg_diag *d, const char *name)
+const gg_target *gg_target_need(gg_diag *d, const char *name)
 {
 	const gg_target *t = gg_target_find(name);
 	if (t)
@@ -30,71 +31,9 @@ static const gg_target *find_target(gg_diag *d, const char *name)
 static bool has_layout(const gg_row *r, gg_layout l) { return r->layouts >> l & 1; }
 static bool is_ref(const gg_row *r) { return !strcmp(r->kernel, "ref"); }
 
-/* Channels-last and plain are the same bytes. */
-static bool same_bytes(const gg_value *v)
-{
-	if (v->shape.rank < 3 || v->shape.dim[1] == 1)
-		return true;
-	for (int i = 2; i < v->shape.rank; i++)
-		if (v->shape.dim[i] != 1)
-			return false;
-	return true;
-}
-
-/* Input i of a kernel whose values agree takes part in the agreement: it is no broadcast operand
- * and no weight. */
-static bool agrees(const gg_node *n, int i)
-{
-	const gg_value *v = n->in[i].value, *out = n->out[0];
-	if (!out || n->op->flags & GG_POINTWISE || gg_is_gk(n))
-		return out && gg_shape_eq(&v->shape, &out->shape) && !v->data;
-	return v->shape.rank == out->shape.rank;
-}
-
-/* ---- layouts -------------------------------------------------------------------------------- */
-
-/* On cuda the tensor cores take channels-last, and plain f32 convolutions do not use them. */
-static bool starts_nhwc(const gg_node *n, const gg_row *r)
-{
-	gg_dtypes half = GG_DT(GG_F16) | GG_DT(GG_BF16);
-	static const char *const kernels[] = {"cpu_conv", "cpu_deconv", "cpu_conv_input_grad",
-	                                      "cuda_conv_tf32"};
-	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-		if (!strcmp(r->kernel, kernels[i]))
-			return true;
-	return !strcmp(r->kernel, "cuda_conv") && half & GG_DT(n->out[0]->dtype);
-}
-
-static bool makes_nhwc(const gg_node *n, const gg_row *r)
-{
-	if (starts_nhwc(n, r))
-		return true;
-	for (int i = 0; i < gg_nargs(n); i++) {
-		const gg_value *v = n->in[i].value;
-		if (v && v->layout == GG_NHWC && (r->layouts & GG_MIXED ? i == 0 : agrees(n, i)))
-			return true;
-	}
-	return false;
-}
-
-/* Declared layouts stay; so do those of values that other graphs see. */
-static bool may_choose(const gg_value *v) { return v && v->kind == GG_TEMP && !gg_is_output(v); }
-
-static void choose_layouts(const gg_node *n, const gg_row *r, bool nhwc)
-{
-	nhwc = nhwc && has_layout(r, GG_NHWC) && !(r->layouts & GG_PLAIN_OUT) && makes_nhwc(n, r);
-	for (int i = 0; i < n->nout && gg_is_gk(n); i++)
-		nhwc &= may_choose(n->out[i]); /* they lie alike */
-	for (int i = 0; i < n->nout; i++) {
-		gg_value *v = n->out[i];
-		if (may_choose(v))
-			v->layout = nhwc && v->shape.rank >= 3 && !same_bytes(v) ? GG_NHWC : GG_PLAIN;
-	}
-}
-
 /* ---- choices: text, one line a node ----------------------------------------------------------
  *
- *     cpu_conv nhwc Conv "conv1"      kernel, layout of output 0, op, name */
+ *     cpu_conv nhwc Conv "conv1"      kernel, layout of the outputs, op, name */
 
 static const char *out_name(const gg_node *n)
 {
@@ -107,8 +46,7 @@ static const char *out_name(const gg_node *n)
 static void save_node(gg_buf *b, const gg_node *n)
 {
 	gg_attr name = {.type = GG_ATTR_STRING, .s = out_name(n)};
-	const gg_value *v = gg_out(n, 0);
-	gg_buf_printf(b, "%s %s %s ", n->kernel, gg_layout_name(v ? v->layout : GG_PLAIN), n->op->name);
+	gg_buf_printf(b, "%s %s %s ", n->kernel, gg_layout_name(gg_node_layout(n)), n->op->name);
 	gg_print_attr(b, &name);
 	gg_buf_str(b, "\n");
 }
@@ -128,7 +66,7 @@ typedef struct selection {
 	choice **list;
 	size_t nlist, cap_list;
 	gg_buf saved;
-	bool nhwc, keep, tf32;
+	bool keep, layouts, nhwc, tf32;
 	gg_buf host; /* ops that a device leaves to the host */
 	int nhost;
 	gg_map hosted;
@@ -255,20 +193,43 @@ static bool apply_choice(selection *s, gg_node *n, choice *c, const gg_row **out
 	gg_layout l = gg_layout_find(c->layout);
 	if (!has_layout(*out, l))
 		return no_kernel(s, n, c->kernel, gg_printf(&s->a, "layout '%s' of output 0", c->layout));
-	if (may_choose(gg_out(n, 0)))
-		n->out[0]->layout = l;
+	gg_set_node_layout(n, l);
 	return true;
 }
 
-static void explain(const selection *s, const gg_node *n, const gg_row *r, const char *why)
+/* Why a node that had a choice makes this layout: what the other one would cost, all else as it is. */
+static void explain_layout(const gg_layouts *l, gg_node *n)
 {
-	const gg_value *v = gg_out(n, 0);
+	gg_layout is = gg_node_layout(n), other = is ? GG_PLAIN : GG_NHWC;
+	gg_layout_cost now = gg_node_layout_cost(l, n), then;
+	gg_set_node_layout(n, other);
+	then = gg_node_layout_cost(l, n);
+	gg_set_node_layout(n, is);
+	fprintf(stderr, " (%s would convert %lld bytes %s, %d reorder%s instead of %d)",
+	        gg_layout_name(other), (long long)llabs(then.bytes - now.bytes),
+	        then.bytes < now.bytes ? "less" : "more", then.reorders, then.reorders == 1 ? "" : "s",
+	        now.reorders);
+}
+
+static void explain(const selection *s, const gg_layouts *all, gg_node *n)
+{
+	const gg_pick *k = &all->pick[n->order];
+	gg_layout l = gg_node_layout(n);
 	fprintf(stderr, "%s\t%s\t", gg_node_name(n), n->op->name);
-	if (is_ref(r) && s->t->nrows)
-		fprintf(stderr, "ref (no %s row: %s)\n", s->t->name, why);
+	if (is_ref(k->row) && s->t->nrows)
+		fprintf(stderr, "ref (no %s row: %s)", s->t->name, k->why);
 	else
-		fprintf(stderr, "%s%s%s\n", r->kernel, v && v->layout ? " " : "",
-		        v && v->layout ? gg_layout_name(v->layout) : "");
+		fprintf(stderr, "%s%s%s", k->row->kernel, l ? " " : "", l ? gg_layout_name(l) : "");
+	if (k->side > GG_CUT_YES)
+		explain_layout(all, n);
+	fputs("\n", stderr);
+}
+
+static void explain_graph(const gg_layouts *l, int choices)
+{
+	gg_layout_cost c = gg_graph_layout_cost(l);
+	fprintf(stderr, "layouts: chosen for %d node%s; %d reorder%s, %lld bytes converted in all\n", choices,
+	        choices == 1 ? "" : "s", c.reorders, c.reorders == 1 ? "" : "s", (long long)c.bytes);
 }
 
 /* The row of the same op that may round products to tf32. */
@@ -303,36 +264,30 @@ static void note_host(selection *s, const gg_node *n)
 	gg_buf_printf(&s->host, "%s%s", s->host.len ? ", " : "", n->op->name);
 }
 
-static bool select_node(selection *s, gg_node *n)
+static bool select_node(selection *s, gg_node *n, gg_pick *k)
 {
-	const char *why = "";
-	const gg_row *r = 0;
 	choice *c = s->choices.n ? gg_map_gets(&s->choices, out_name(n)) : 0;
+	k->why = "";
 	if (c) {
-		if (!apply_choice(s, n, c, &r))
+		if (!apply_choice(s, n, c, &k->row))
 			return false;
+		k->fixed = true;
 	} else {
-		r = gg_target_why(s->t, n, &why);
+		const gg_row *r = gg_target_why(s->t, n, &k->why);
 		if (r && s->t->device && n->graph->owner && n->op->eval)
-			r = row_named(s, n, "ref", &why);
+			r = row_named(s, n, "ref", &k->why);
 		if (!r)
-			return no_kernel(s, n, 0, why);
-		r = faster(s, n, r);
-		if (!s->keep)
-			choose_layouts(n, r, s->nhwc);
+			return no_kernel(s, n, 0, k->why);
+		k->row = faster(s, n, r);
 	}
-	n->kernel = gg_intern(r->kernel);
-	if (s->t->device && is_ref(r))
+	n->kernel = gg_intern(k->row->kernel);
+	if (s->t->device && is_ref(k->row))
 		note_host(s, n);
-	else if (gg_is_gk(n) && is_ref(r) && s->t->nrows && !s->told && !c)
+	else if (gg_is_gk(n) && is_ref(k->row) && s->t->nrows && !s->told && !c)
 		gg_note(s->d,
 		        "node '%s' (GraphKernel): no kernel takes its body as it is (%s): its nodes run one "
 		        "by one",
-		        gg_node_name(n), why);
-	if (s->o->explain)
-		explain(s, n, r, why);
-	if (s->o->save_choices)
-		save_node(&s->saved, n);
+		        gg_node_name(n), k->why);
 	return true;
 }
 
@@ -369,14 +324,51 @@ static bool expand_unsupported(selection *s, gg_graph *g)
 	return true;
 }
 
-static bool select_graph(selection *s, gg_graph *g, bool open_only)
+static int choose_layouts(const selection *s, const gg_layouts *l)
+{
+	if (s->keep)
+		return 0;
+	if (s->layouts)
+		return gg_choose_layouts(l, s->nhwc);
+	for (gg_node *n = l->g->first; n; n = n->next)
+		if (!l->pick[n->order].fixed)
+			gg_set_node_layout(n, GG_PLAIN);
+	return 0;
+}
+
+static bool select_graph(selection *s, gg_graph *g)
+{
+	gg_layouts l = {s->t, g, gg_xcalloc(g->nnodes + 1, sizeof *l.pick)};
+	bool good = true;
+	gg_graph *body;
+	gg_graph_number(g);
+	for (gg_node *n = g->first; n && good; n = n->next)
+		good = select_node(s, n, &l.pick[n->order]);
+	int choices = good ? choose_layouts(s, &l) : 0;
+	for (gg_node *n = g->first; n && good; n = n->next) {
+		if (s->o->explain)
+			explain(s, &l, n);
+		if (s->o->save_choices)
+			save_node(&s->saved, n);
+		for (int i = 0; good && (body = gg_body(n, i)); i++)
+			good = select_graph(s, body);
+	}
+	if (good && choices && s->o->explain)
+		explain_graph(&l, choices);
+	free(l.pick);
+	return good;
+}
+
+/* Nodes that a pass made since. */
+static bool select_open(selection *s, gg_graph *g)
 {
 	gg_graph *body;
 	for (gg_node *n = g->first; n; n = n->next) {
-		if ((!open_only || !n->kernel) && !select_node(s, n))
+		gg_pick k = {0};
+		if (!n->kernel && !select_node(s, n, &k))
 			return false;
 		for (int i = 0; (body = gg_body(n, i)); i++)
-			if (!select_graph(s, body, open_only))
+			if (!select_open(s, body))
 				return false;
 	}
 	return true;
@@ -406,7 +398,8 @@ static bool check_options(selection *s)
 		return gg_error(s->d, GG_UNSUPPORTED, "target '%s' has no layout 'nhwc'; there are: nchw",
 		                s->t->name);
 	s->keep = k == 0;
-	s->nhwc = k == 1 || k == 3;
+	s->layouts = (k == 1 || k == 3) && s->t->nrows;
+	s->nhwc = k == 3;
 	return true;
 }
 
@@ -422,9 +415,9 @@ static bool finish(selection *s)
 
 bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 {
-	selection s = {.d = d, .o = o, .t = find_target(d, o->target ? o->target : "cpu")};
+	selection s = {.d = d, .o = o, .t = gg_target_need(d, o->target ? o->target : "cpu")};
 	bool ok = s.t && check_options(&s) && load_choices(&s) && expand_unsupported(&s, m->main) &&
-	          select_graph(&s, m->main, false) && finish(&s);
+	          select_graph(&s, m->main) && finish(&s);
 	if (ok && s.nhost)
 		gg_note(d, "%d node%s on the host, as target '%s' has no kernels for %s", s.nhost,
 		        s.nhost == 1 ? " runs" : "s run", s.t->name, s.host.p);
@@ -444,130 +437,6 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 bool gg_select_open(gg_diag *d, gg_model *m)
 {
 	gg_select_options o = {.target = m->target};
-	selection s = {
-	    .d = d, .o = &o, .keep = true, .told = true, .t = find_target(d, m->target ? m->target : "ref")};
-	return s.t && select_graph(&s, m->main, true);
-}
-
-/* ---- conversions ---------------------------------------------------------------------------- */
-
-/* Kernels read a convolution's weight as it is saved. */
-static bool is_weight(const gg_node *n, int i)
-{
-	return i == 1 && gg_op_attr(n->op, "group") && strcmp(n->op->name, "ConvWeightGrad");
-}
-
-/* The layout that input i of n must have. */
-static gg_layout needed(const gg_target *t, const gg_node *n, int i)
-{
-	const gg_row *r = gg_target_chosen(t, n);
-	const gg_value *v = n->in[i].value;
-	if (!r || i >= gg_nargs(n) || is_weight(n, i))
-		return GG_PLAIN;
-	if (r->layouts & GG_MIXED)
-		return has_layout(r, v->layout) ? v->layout : GG_PLAIN;
-	gg_layout l = n->out[0] ? n->out[0]->layout : GG_PLAIN;
-	if (agrees(n, i))
-		return l;
-	bool broadcasts = n->op->flags & GG_POINTWISE || gg_is_gk(n);
-	return l && broadcasts && has_layout(r, v->layout) ? v->layout : GG_PLAIN;
-}
-
-static gg_node *convert(gg_diag *d, gg_node *before, gg_value *v, gg_layout l)
-{
-	gg_graph *g = v->graph;
-	const gg_op *op = gg_op_find("Reorder");
-	if (!op)
-		gg_bug("op 'Reorder' is missing");
-	const char *name = gg_fresh_name(g, v->name);
-	gg_node *n = gg_add_node(g, before, op, 1, &v, 1, &name);
-	n->out[0]->layout = l;
-	return gg_infer_node(d, n) ? n : 0;
-}
-
-/* A conversion of v that is there already and stands before n. */
-static gg_value *converted(const gg_value *v, gg_layout l, const gg_node *n)
-{
-	for (const gg_use *u = v->uses; u; u = u->next)
-		if (u->node && u->node->mark && u->node->order <= n->order && u->node->out[0]->layout == l)
-			return u->node->out[0];
-	return 0;
-}
-
-static bool convert_input(gg_diag *d, const gg_target *t, gg_node *n, int i)
-{
-	gg_value *v = n->in[i].value;
-	gg_layout l = needed(t, n, i);
-	if (v->layout == l || (v->layout <= GG_NHWC && l <= GG_NHWC && same_bytes(v)))
-		return true;
-	gg_value *c = converted(v, l, n);
-	if (!c) {
-		gg_node *k = convert(d, n, v, l);
-		if (!k)
-			return false;
-		k->kernel = gg_intern(gg_target_row(t, k)->kernel);
-		k->mark = 1;
-		k->order = n->order;
-		c = k->out[0];
-	}
-	gg_set_input(n, i, c);
-	return true;
-}
-
-/* The layout that output i of n must have: where the kernel's values agree, that of output 0. */
-static gg_layout made(const gg_target *t, const gg_node *n, int i)
-{
-	const gg_row *r = gg_target_chosen(t, n);
-	const gg_value *v = n->out[i], *first = n->out[0];
-	if (!r || !has_layout(r, v->layout))
-		return GG_PLAIN;
-	bool own = r->layouts & GG_MIXED || !first || v->shape.rank != first->shape.rank;
-	return own ? v->layout : first->layout;
-}
-
-/* What a kernel cannot write in the layout its value has: the layout is a choice and given up,
- * unless it is an output's declared one. */
-static bool convert_output(gg_diag *d, const gg_target *t, gg_node *n, int i)
-{
-	gg_value *v = n->out[i];
-	gg_layout l = v ? made(t, n, i) : GG_PLAIN;
-	if (!v || v->layout == l)
-		return true;
-	if (!may_choose(v) && !same_bytes(v)) {
-		gg_node *k = convert(d, n->next, v, v->layout);
-		if (!k)
-			return false;
-		k->kernel = gg_intern(gg_target_row(t, k)->kernel);
-		gg_replace_value(v, k->out[0]); /* which is in the declared layout */
-		gg_set_input(k, 0, v);
-	}
-	v->layout = l;
-	return true;
-}
-
-static bool convert_graph(gg_diag *d, const gg_target *t, gg_graph *g)
-{
-	gg_graph *body;
-	gg_graph_number(g);
-	for (gg_node *n = g->first; n; n = n->next)
-		n->mark = 0;
-	for (gg_node *n = g->first; n; n = n->next) {
-		for (int i = 0; i < n->nout; i++) /* first: what inputs need hangs on what is left of them */
-			if (!convert_output(d, t, n, i))
-				return false;
-		for (int i = 0; i < n->nin; i++)
-			if (n->in[i].value && strcmp(n->op->name, "Reorder") && !convert_input(d, t, n, i))
-				return false;
-		for (int i = 0; (body = gg_body(n, i)); i++)
-			if (!convert_graph(d, t, body))
-				return false;
-	}
-	/* Outputs and states keep the layout declared, and are never chosen: nothing to do. */
-	return true;
-}
-
-bool gg_insert_formats(gg_diag *d, gg_model *m)
-{
-	const gg_target *t = find_target(d, m->target ? m->target : "ref");
-	return t && convert_graph(d, t, m->main);
+	selection s = {.d = d, .o = &o, .told = true, .t = gg_target_need(d, m->target ? m->target : "ref")};
+	return s.t && select_open(&s, m->main);
 }

@@ -7,6 +7,7 @@
 
 /* In a row's layouts: inputs and outputs need not agree, the kernel reorders on its way. */
 #define GG_MIXED (1u << 31)
+#define GG_BEST_NHWC (1u << 29) /* with MIXED: the kernel works in nhwc, and reorders what lies otherwise */
 #define GG_PLAIN_OUT (1u << 30) /* output 0 is a weight's: plain unless somebody wants it otherwise */
 
 typedef struct gg_row {
@@ -27,11 +28,13 @@ typedef struct gg_target {
 	int nrows;
 	bool ref_fallback; /* nodes without a row run on ref */
 	bool device;       /* kernels work in a memory of their own: bodies run on ref, on the host */
+	int64_t call;      /* what one more call takes, in bytes moved meanwhile */
 } gg_target;
 
 extern const gg_target gg_target_cuda;
 
 const gg_target *gg_target_find(const char *name); /* "cuda:sm_90": up to the colon. NULL: unknown */
+const gg_target *gg_target_need(gg_diag *d, const char *name); /* the same; NULL: reported */
 const gg_target *const *gg_target_list(int *n);
 /* The first row that takes the node as it is now, or NULL. `ref` kernels are named "ref". */
 const gg_row *gg_target_row(const gg_target *t, const gg_node *n);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define F32 GG_DT(GG_F32)
+#define F64 GG_DT(GG_F64)
 #define FLOATS GG_FLOATS
 #define HALVES (GG_DT(GG_F16) | GG_DT(GG_BF16))
 #define NUMBERS (GG_NUMBERS | GG_DT(GG_BOOL))
@@ -10,6 +11,7 @@
 #define P (1u << GG_PLAIN)
 #define PN (1u << GG_PLAIN | 1u << GG_NHWC)
 #define MIX (PN | GG_MIXED)
+#define BEST (MIX | GG_BEST_NHWC)
 
 static bool no(const char **why, const char *what)
 {
@@ -131,4 +133,4 @@ static const gg_row rows[] = {
 };
 #undef ROW
 
-const gg_target gg_target_cuda = {"cuda", "cuda", rows, sizeof rows / sizeof *rows, true, true};
+const gg_target gg_target_cuda = {"cuda", "cuda", rows, sizeof rows / sizeof *rows, true, true, 1 << 20};

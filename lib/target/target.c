@@ -7,7 +7,8 @@
 #define P (1u << GG_PLAIN)
 #define PN (1u << GG_PLAIN | 1u << GG_NHWC)
 #define MIX (PN | GG_MIXED)
-#define MIX_WEIGHT (MIX | GG_PLAIN_OUT)
+#define BEST (MIX | GG_BEST_NHWC)
+#define BEST_WEIGHT (BEST | GG_PLAIN_OUT)
 
 /* ---- conditions of the cpu rows: what the kernels leave to ref ------------------------------ */
 
@@ -169,7 +170,8 @@ static const gg_row cpu_rows[] = {
 static const gg_row ref_row = {"ref", "", GG_ANY, 0, P, "", 0};
 
 static const gg_target ref = {"ref", 0, 0, 0, true};
-static const gg_target cpu = {"cpu", "cpu", cpu_rows, sizeof cpu_rows / sizeof *cpu_rows, true};
+static const gg_target cpu = {"cpu", "cpu", cpu_rows, sizeof cpu_rows / sizeof *cpu_rows,
+                              true,  false, 1 << 10};
 static const gg_target *const targets[] = {&ref, &cpu, &gg_target_cuda};
 
 const gg_target *const *gg_target_list(int *n)
@@ -234,6 +236,12 @@ const gg_row *gg_target_row(const gg_target *t, const gg_node *n)
 	return gg_target_why(t, n, &why);
 }
 
+static bool takes_dtype(const gg_row *r, const gg_node *n)
+{
+	const gg_value *in = gg_in(n, r->slot);
+	return in && r->dtypes & GG_DT(in->dtype);
+}
+
 const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n)
 {
 	if (!n->kernel || !t->nrows || !strcmp(n->kernel, "ref"))
@@ -241,7 +249,7 @@ const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n)
 	int from, to;
 	rows_of(t, n->op, &from, &to);
 	for (int i = from; i < to; i++)
-		if (!strcmp(t->rows[i].kernel, n->kernel))
+		if (!strcmp(t->rows[i].kernel, n->kernel) && takes_dtype(&t->rows[i], n))
 			return &t->rows[i];
 	return 0;
 }

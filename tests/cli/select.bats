@@ -17,8 +17,11 @@ setup() {
 		graph "conv"
 		input %x : f32[1,3,8,8]
 		param %w : f32[4,3,3,3] = normal(1, 0, 0.5)
-		%c = Conv(%x, %w) {pads=[1,1,1,1]}
-		%r = Relu(%c)
+		param %w2 : f32[4,4,3,3] = normal(2, 0, 0.5)
+		%a = Conv(%x, %w) {pads=[1,1,1,1]}
+		%b = Relu(%a)
+		%c = Conv(%b, %w2) {pads=[1,1,1,1]}
+		%r = Add(%c, %b)
 		%g = GlobalAveragePool(%r)
 		%t = Transpose(%r)
 		output %g
@@ -47,14 +50,43 @@ setup() {
 	grep -q 'MatMul<kernel=cpu_matmul>' out
 }
 
-@test "layouts: kept, or channels-last from convolutions on" {
+@test "layouts: kept, plain, or channels-last where that converts less" {
 	gg-select conv.gg | gg-dump >keep
 	! grep nhwc keep
 	gg-select --layout=nchw conv.gg | gg-dump | grep -v ^history | diff <(grep -v ^history keep) -
 	gg-select --layout=auto conv.gg | gg-dump >auto
-	[ "$(grep -c 'layout=nhwc' auto)" -eq 2 ]
-	grep '%c = ' auto | grep -q nhwc
-	grep '%r = ' auto | grep -q nhwc
+	[ "$(grep -c 'layout=nhwc' auto)" -eq 4 ]
+}
+
+@test "layouts: what converting would cost is said" {
+	gg-select --layout=auto --explain conv.gg 2>log >/dev/null
+	diff log - <<-'END'
+		a	Conv	cpu_conv nhwc (plain would convert 2048 bytes more, 1 reorder instead of 0)
+		b	Relu	cpu_pointwise nhwc (plain would convert 3072 bytes more, 2 reorders instead of 0)
+		c	Conv	cpu_conv nhwc (plain would convert 2048 bytes more, 1 reorder instead of 0)
+		r	Add	cpu_pointwise nhwc (plain would convert 1024 bytes more, 2 reorders instead of 1)
+		g	GlobalAveragePool	cpu_global_pool
+		t	Transpose	cpu_transpose
+		layouts: chosen for 4 nodes; 1 reorder, 1792 bytes converted in all
+	END
+}
+
+@test "layouts: one conversion saved is not worth two, and the whole graph decides" {
+	cat >g.gg <<-'END'
+		input %x : f32[1,8,16,16]
+		param %w : f32[8,8,1,1] = normal(1, 0, 0.5)
+		%s = Softmax(%x) {axis=1}
+		%e = Exp(%s)
+		%c = Conv(%e, %w)
+		%m = Mul(%c, %e)
+		%u = Softmax(%m) {axis=1}
+		output %u
+	END
+	[ "$(gg-select --layout=auto g.gg | gg-build | gg-dump --stats | sed -n 's/^reorders *//p')" -eq 0 ]
+	[ "$(gg-select --layout=nhwc g.gg | gg-build | gg-dump --stats | sed -n 's/^reorders *//p')" -gt 0 ]
+	for l in auto nhwc; do
+		gg-select --layout=$l g.gg | gg-build | gg-run -q --compare=ref
+	done
 }
 
 @test "it adds no node; gg-build adds the conversions" {
@@ -68,15 +100,18 @@ setup() {
 @test "choices are saved as text, and loaded" {
 	gg-select --layout=auto --save-choices=choices conv.gg >a
 	diff choices - <<-'END'
+		cpu_conv nhwc Conv "a"
+		cpu_pointwise nhwc Relu "b"
 		cpu_conv nhwc Conv "c"
-		cpu_pointwise nhwc Relu "r"
+		cpu_pointwise nhwc Add "r"
 		cpu_global_pool plain GlobalAveragePool "g"
 		cpu_transpose plain Transpose "t"
 	END
-	sed -i 's/cpu_pointwise nhwc/ref plain/' choices
+	sed -i 's/cpu_pointwise nhwc Relu/ref plain Relu/' choices
 	gg-select --layout=auto --load-choices=choices --explain conv.gg 2>log >b
-	grep -qP '^r\tRelu\tref' log
+	grep -qP '^b\tRelu\tref' log
 	gg-build b | gg-run -q --compare=ref
+	gg-select --layout=auto --load-choices=<(grep nhwc.Add choices) conv.gg | gg-build | gg-run -q --compare=ref
 }
 
 @test "a choice that does not exist: exit 4, with those that do" {

@@ -1,5 +1,5 @@
 #include "../carry.h"
-#include "../cut.h"
+#include "../../../lib/cut.h"
 #include <stdlib.h>
 
 /* ---- what can be seen from one Transpose ----------------------------------------------------- */
@@ -132,7 +132,7 @@ typedef struct plan {
 	 * yes makes, when its input is by colour the moved one; or always; or never. */
 	enum { BY_COLOUR, ALWAYS, NEVER, WAYS } way;
 	gg_cut cut;
-	long base;   /* what all no costs */
+	int64_t base;   /* what all no costs */
 	bool useful; /* a Transpose could go */
 } plan;
 
