@@ -71,7 +71,7 @@ static wish wish_of(const gg_row *r, const gg_node *n, int i)
 gg_layout gg_node_layout(const gg_node *n)
 {
 	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && gg_layout_matters(n->out[i]))
+		if (gg_layout_is_open(n->out[i]) && gg_layout_matters(n->out[i]))
 			return n->out[i]->layout;
 	return GG_PLAIN;
 }
@@ -106,25 +106,18 @@ static int64_t bytes_of(const gg_value *v)
 	return n;
 }
 
-static bool starts(const gg_row *r) { return r->layouts & GG_MIXED && !(r->layouts & GG_PLAIN_OUT); }
-
 static int first_side(gg_cut *c, const gg_node *n, const gg_pick *k, bool nhwc)
 {
 	bool some = false;
 	if (!has_layout(k->row, GG_NHWC) || k->row->layouts & GG_PLAIN_OUT)
 		return GG_CUT_NO;
-	for (int i = 0; i < n->nout; i++) {
-		if (!n->out[i] || !gg_layout_matters(n->out[i]))
-			continue;
-		if (k->fixed)
-			return n->out[i]->layout == GG_NHWC ? GG_CUT_YES : GG_CUT_NO;
-		if (!gg_layout_is_open(n->out[i]))
-			return GG_CUT_NO;
-		some = true;
-	}
+	for (int i = 0; i < n->nout; i++)
+		some |= gg_layout_is_open(n->out[i]) && gg_layout_matters(n->out[i]);
 	if (!some)
 		return GG_CUT_NO;
-	return nhwc && starts(k->row) ? GG_CUT_YES : gg_cut_node(c);
+	if (k->fixed)
+		return gg_node_layout(n) == GG_NHWC ? GG_CUT_YES : GG_CUT_NO;
+	return nhwc && k->row->layouts & GG_MIXED ? GG_CUT_YES : gg_cut_node(c);
 }
 
 static int64_t cost_of(const gg_layouts *l, const gg_value *v) { return bytes_of(v) + l->t->call; }
@@ -179,6 +172,10 @@ static void weigh(gg_cut *c, const gg_layouts *l, const gg_value *v)
 	int64_t cost = cost_of(l, v);
 	if (!gg_layout_matters(v))
 		return;
+	if (made != GG_CUT_NO && !gg_layout_is_open(v)) { /* declared beside others that are not */
+		arc(c, GG_CUT_NO, made, cost + 1);
+		made = GG_CUT_NO;
+	}
 	for (const gg_use *u = v->uses; u; u = u->next) {
 		const gg_pick *k = u->node ? &pick[u->node->order] : 0;
 		wish w = wish_of(k ? k->row : 0, u->node, u->node ? (int)(u - u->node->in) : 0);
@@ -250,9 +247,12 @@ static void convert_once(const gg_layouts *l, gg_layout_cost *sum, const gg_valu
 
 static void add_cost(const gg_layouts *l, gg_layout_cost *sum, const gg_value *v)
 {
+	const gg_node *maker = v->producer;
 	bool convert = false;
 	if (!gg_layout_matters(v))
 		return;
+	if (maker && !gg_layout_is_open(v))
+		convert = v->layout != gg_node_layout(maker);
 	for (const gg_use *u = v->uses; u; u = u->next) {
 		const gg_row *r = u->node ? l->pick[u->node->order].row : 0;
 		int i = u->node ? (int)(u - u->node->in) : 0;
@@ -274,7 +274,7 @@ static void add_cost(const gg_layouts *l, gg_layout_cost *sum, const gg_value *v
 		sum->cost++;
 		sum->reorders++;
 	}
-	const gg_row *r = v->producer ? l->pick[v->producer->order].row : 0;
+	const gg_row *r = maker ? l->pick[maker->order].row : 0;
 	if (r && r->layouts & GG_BEST_NHWC && !(r->layouts & GG_PLAIN_OUT) && v->layout == GG_PLAIN)
 		convert_once(l, sum, v);
 }

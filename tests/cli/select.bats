@@ -167,13 +167,14 @@ setup() {
 	cat >bn.gg <<-'END'
 		graph "bn"
 		input %x : f32[2,3,8,8]
-		input %g : f32[2,4,6,6]
 		param %w : f32[4,3,3,3] = normal(1, 0, 0.5)
+		param %w2 : f32[4,4,3,3] = normal(3, 0, 0.5)
 		param %s : f32[4] = normal(2, 0, 0.5)
 		%c = Conv(%x, %w)
 		%r = Relu(%c)
+		%g = Conv(%r, %w2) {pads=[1,1,1,1]}
 		%dx, %ds, %db, %dz = BatchNormAddReluGrad(%g, %r, %c, %s) {training_mode=1}
-		%y = Neg(%dx)
+		%y = Conv(%dx, %w2)
 		output %y
 		output %dz
 		output %ds

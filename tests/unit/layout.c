@@ -37,6 +37,14 @@ static void write_graph(gg_buf *b, const char *dtype, unsigned seed, int n)
 		else
 			gg_buf_printf(b, "%%c%d = Concat(%%v%d, %%v%d) {axis=1}\n%%v%d = Conv(%%c%d, %%w2)\n",
 			              i, x, y, i, i);
+		if (which == 1 && i > 3) {
+			gg_buf_printf(b,
+			              "%%d%d, %%e%d, %%f%d, %%g%d = BatchNormAddReluGrad(%%v%d, %%v%d, "
+			              "%%v%d, %%s) {training_mode=1}\n",
+			              i, i, i, i, i, x, y);
+			gg_buf_printf(b, "%%h%d = Add(%%d%d, %%v%d)\noutput %%g%d\noutput %%h%d\n", i, i, x,
+			              i, i);
+		}
 		if (i == n || next(&seed) % 6 == 0)
 			gg_buf_printf(b, "output %%v%d\n", i);
 	}
