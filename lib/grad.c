@@ -230,30 +230,46 @@ gg_node *gg_grad_three(gg_builder *t, gg_node *n, const char *op, int nin, gg_va
 }
 
 /* ---- reverse mode --------------------------------------------------------------------------------- */
-/* Nodes that y is made with get the mark 1. */
-static void mark_behind(gg_graph *g, gg_node *from)
+/* Marks the nodes that `from` is made with, and gives the first one that is to be expanded. */
+static gg_node *mark_behind(gg_graph *g, gg_node *from)
 {
+	gg_node *fused = 0;
 	for (gg_node *n = g->first; n; n = n->next)
 		n->mark = n == from;
-	for (gg_node *n = from; n; n = n->prev)
-		for (int i = 0; n->mark && i < n->nin; i++)
+	for (gg_node *n = from; n; n = n->prev) {
+		if (!n->mark)
+			continue;
+		n->mark = 1 + (n->op->expand && !n->op->aliases && !n->op->grad);
+		fused = n->mark == 2 ? n : fused;
+		for (int i = 0; i < n->nin; i++)
 			if (n->in[i].value && n->in[i].value->producer)
 				n->in[i].value->producer->mark = 1;
+	}
+	return fused;
 }
 
-gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end)
+/* Holding on to y by a reader, as its maker may go. */
+static gg_value *expand_behind(gg_graph *g, gg_value *y, gg_node *end)
 {
 	gg_diag silent = {.silent = true};
+	gg_node *n = mark_behind(g, y->producer), *next;
+	if (!n)
+		return y;
 	const char *name = gg_fresh_name(g, "y");
 	gg_node *reader = gg_add_node(g, end, gg_op_find("Identity"), 1, &y, 1, &name);
-	mark_behind(g, reader);
-	for (gg_node *n = g->first, *next; n != reader; n = next) {
+	for (; n != reader; n = next) {
 		next = n->next;
-		if (n->mark && n->op->expand && !n->op->aliases && !n->op->grad)
+		if (n->mark == 2)
 			n->op->expand(&silent, n);
 	}
 	y = gg_in(reader, 0);
 	gg_remove_node(reader);
+	return y;
+}
+
+gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end)
+{
+	y = expand_behind(g, y, end);
 	for (size_t i = 0; i < g->nin; i++)
 		g->in[i]->mark = 0;
 	for (gg_value *v = g->consts; v; v = v->next_const)
