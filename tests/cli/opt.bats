@@ -228,3 +228,16 @@ EOF
 		[ "$n" -le "$2" ]
 	done
 }
+
+@test "an empty name between commas is no pass; a file of rules that is none is refused" {
+	for p in , cse, ,cse cse,,dead_code; do
+		run gg-opt --pass=$p -o /dev/null g.gg
+		[ "$status" = 2 ]
+		[[ $output == "gg-opt: no pass is named ''"* ]]
+	done
+	run gg-opt --rules=gone.rules -o /dev/null g.gg
+	[ "$status" = 3 ]
+	[[ $output == "gg-opt: cannot read 'gone.rules': "* ]]
+	run timeout 5 gg-opt --rules=/dev/zero -o /dev/null g.gg
+	[ "$status" = 2 ]
+}

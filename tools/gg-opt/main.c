@@ -169,7 +169,7 @@ static void add_passes(const char *list)
 	char **name = gg_split(&opt.arena, list, ',', &n);
 	for (size_t i = 0; i < n; i++) {
 		char **word = gg_split(&opt.arena, name[i], ':', &nword);
-		const gg_pass *p = find_pass(word[0]);
+		const gg_pass *p = find_pass(nword ? word[0] : "");
 		for (size_t k = 1; k < nword; k++) {
 			check_option(p, word[k]);
 			for (size_t e = 1; e < k; e++)
@@ -236,11 +236,14 @@ static void add_rules_file(const char *path)
 	char part[4096];
 	FILE *f = fopen(path, "rb");
 	if (!f) {
-		gg_error(&tool.d, GG_MACHINE, "cannot open '%s': %s", path, strerror(errno));
-		exit(GG_MACHINE);
+		gg_error(&tool.d, GG_MALFORMED, "cannot read '%s': %s", path, strerror(errno));
+		exit(GG_MALFORMED);
 	}
-	for (size_t n; (n = fread(part, 1, sizeof part, f));)
+	for (size_t n; (n = fread(part, 1, sizeof part, f));) {
 		gg_buf_add(&b, part, n);
+		if (memchr(part, 0, n)) /* no text, and maybe a device without end */
+			break;
+	}
 	bool good = !ferror(f) && b.p && strlen(b.p) == b.len;
 	fclose(f);
 	if (!good)
