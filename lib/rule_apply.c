@@ -512,6 +512,18 @@ static bool is_given(const gg_node *n, int i)
 	return n->in[i].value || i >= n->op->min_in || n->op->optional >> i & 1;
 }
 
+/* For now: what replaces a value takes over its name. */
+static const char *output_name(engine *e, const char *base, int i)
+{
+	gg_buf b = {0};
+	gg_buf_str(&b, base);
+	if (i)
+		gg_buf_printf(&b, "_%d", i);
+	const char *name = gg_fresh_name(e->g, b.p);
+	gg_buf_fini(&b);
+	return name;
+}
+
 static const char *build_node(engine *e, match *m, const pat *p)
 {
 	int most = RULE_ARGS;
@@ -525,7 +537,7 @@ static const char *build_node(engine *e, match *m, const pat *p)
 	const gg_value *base = gg_out(e->root, 0);
 	for (int i = 0; i < nout; i++)
 		if (is_wanted(m, p, i))
-			name[i] = gg_fresh_name(e->g, base ? base->name : p->op->name);
+			name[i] = output_name(e, base ? base->name : p->op->name, i);
 	while (nout > 1 && !name[nout - 1])
 		nout--;
 	gg_node *n = gg_add_node(e->g, e->last, p->op, nin, in, nout, name);

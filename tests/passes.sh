@@ -8,7 +8,7 @@ trap 'rm -rf "$tmp"' EXIT
 for m in data/models/*/model.onnx data/cases/*/model.onnx; do
 	[ ! -e "$m" ] || gg-parse -q -o "$tmp/$(basename "$(dirname "$m")").gg" "$m" 2>/dev/null
 done
-"${GG_BUILD:-../build}/tests/passes" some "${SEED:-1}" "${SHARE:-10}" golden/gg-opt/*.gg "$tmp"/*.gg ../examples/digits.gg 2>"$tmp/err"
+"${GG_BUILD:-../build}/tests/passes" some "${SEED:-1}" "${SHARE:-30}" golden/gg-opt/*.gg "$tmp"/*.gg ../examples/digits.gg 2>"$tmp/err"
 status=$?
 [ $status = 0 ] || sed 's/^/# /' "$tmp/err"
 exit $status

@@ -35,6 +35,7 @@ typedef struct test {
 	bool twice;     /* a pass was not done after one run */
 } test;
 
+static size_t fired[PASSES];
 static int share;     /* of first passes, in percent, behind which all others are tried */
 static uint64_t seed; /* which ones */
 
@@ -79,6 +80,7 @@ static bool try_pass(test *t, const gg_buf *bytes, gg_model *like, int k, gg_buf
 	bool good = n >= 0;
 	if (n > 0) {
 		t->changed++;
+		fired[k]++;
 		good = verify_pass(t->v, &t->d, &s, m) && model_save(&t->d, m, after);
 		n = good ? run(t, m, k, &again) : 0;
 		good = good && n >= 0;
@@ -194,6 +196,14 @@ static int print(uint64_t number)
 	return !good;
 }
 
+/* How well the graphs suit the passes. */
+static void tell_fired(void)
+{
+	for (int k = 0; k < PASSES; k++)
+		if (!passes[k]->interface)
+			printf("# %-18s %zu\n", passes[k]->name, fired[k]);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
@@ -210,6 +220,7 @@ int main(int argc, char **argv)
 	else
 		for (int i = some ? 4 : 2; i < argc; i++)
 			take_file(argv[i]);
+	tell_fired();
 	for (int k = 0; k < PASSES; k++)
 		gg_rules_free(rules[k]);
 	return done();

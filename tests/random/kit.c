@@ -58,7 +58,7 @@ gg_value *weight(gen *r, gg_dtype t, int rank, const gg_dim *dim, double mean, d
 		if (gg_dtype_class(t) == 'F')
 			gg_set_f64(&x, i, u);
 		else
-			gg_set_i64(&x, i, (int64_t)u);
+			gg_set_i64(&x, i, t == GG_BOOL ? u > mean : (int64_t)u);
 		r->drawn++;
 	}
 	gg_data *d = gg_data_inline(r->m, x.data, (int64_t)gg_nbytes(&x));
@@ -213,6 +213,15 @@ static gg_value *list(scan *p)
 	return ints(p->r, n, x);
 }
 
+static gg_value *text(scan *p)
+{
+	size_t len = strcspn(p->s, "'");
+	const char *word = gg_strndup(&p->r->m->arena, p->s, len);
+	gg_tensor t = {.dtype = GG_STRING, .data = &word};
+	p->s += len + 1;
+	return gg_add_tensor(p->r->g, "word", &t);
+}
+
 static gg_value *term(scan *p);
 
 static gg_value *call(scan *p)
@@ -248,6 +257,8 @@ static gg_value *term(scan *p)
 		return &absent;
 	if (eat(p, '['))
 		return list(p);
+	if (eat(p, '\''))
+		return text(p);
 	if (isupper((unsigned char)*p->s))
 		return call(p);
 	char *end;

@@ -16,7 +16,6 @@ typedef struct gen {
 	gg_dtype main;      /* of most floats */
 	gg_dim batch;       /* the first dim of most values: a number, or N */
 	bool train;         /* state of optimisers comes from passes, not from here */
-	bool world;         /* collectives may be */
 	const char **taken; /* parameters that are state already */
 	size_t ntaken, cap_taken;
 } gen;
@@ -40,10 +39,12 @@ extern gg_value absent; /* an input that is not given */
 /* The node's first output. attrs: "axis=1; perm=[1, 0]". */
 gg_value *node(gen *r, const char *op, const char *attrs, int nout, int nin, gg_value *const *in);
 /* An expression over x, y, z and w:  Mul(x, Add(Erf(y){...}, 1))  Op:2(x) has two outputs; _ is an absent
- * input, [1, 2] an i64 constant, numbers have the dtype of x. Operands of commutative ops change places. */
+ * input, [1, 2] an i64 constant, 'word' a constant text, numbers have the dtype of x. Operands of commutative
+ * ops change places. */
 gg_value *expr(gen *r, const char *text, gg_value *x, gg_value *y, gg_value *z, gg_value *w);
 
 void add_result(gen *r, gg_value *v); /* an output, once */
 void piece(gen *r);                   /* adds some nodes */
+void collectives(gen *r);             /* of three ranks, in the main graph */
 
 #endif

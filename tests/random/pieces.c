@@ -160,7 +160,15 @@ static const struct {
     {N, 0, "Depend(x, UpdateState(UpdateState(_, y), x))"},
     {N, 0, "TupleGetItem(x, y){index=1}"},
     {N, 0, "TupleGetItem(x, MakeTuple:2(x, y)){index=1}"},
+    {N, 0, "Depend(x, UpdateState(_, Print('a', x, 'b'), Neg(y), x))"},
+    {F, 0, "Depend(Neg(x), UpdateState(Print(x), Relu(x), Add(x, y)))"},
     {N, 0, "Depend(Relu(Cast(x){to=f32}), Print(x){string_pos=[0]; string_value=[\"\"]})"},
+    /* gradients */
+    {F, 0, "ReluGrad(Sigmoid(Relu(x)), Relu(x))"},
+    {GG_DT(GG_F32), 0, "ReluGrad(Add(x, Relu(Add(x, x))), Relu(Add(x, x)))"},
+    {GG_DT(GG_F32), 0, "ReluV2:2(Add(x, x))"},
+    {I, 1, "Concat(Cast(Cast(x){to=i32}){to=i64}, [1, 2147483647]){axis=0}"},
+    {I, 0, "Max(Cast(x){to=i64}, Cast(y){to=i64})"},
     /* quantisation */
     {GG_DT(GG_F32), 0, "DequantizeLinear(QuantizeLinear(x, 0.05), 0.05)"},
     {F, 1, "BCEWithLogitsLoss(x, Sigmoid(x), _, _){reduction=\"mean\"}"},
@@ -255,9 +263,11 @@ static gg_value *formula_of(gen *r, gg_value *x)
 
 static void formula(gen *r)
 {
-	uint32_t i = below(r, sizeof formulas / sizeof *formulas);
-	gg_value *x = pick(r, formulas[i].set, formulas[i].least, 4);
-	expr(r, formulas[i].text, x, operand(r, x), 0, 0);
+	for (int k = 0; k < 3; k++) {
+		uint32_t i = below(r, sizeof formulas / sizeof *formulas);
+		gg_value *x = pick(r, formulas[i].set, formulas[i].least, 4);
+		expr(r, formulas[i].text, x, operand(r, x), 0, 0);
+	}
 }
 
 static gg_value *activation(gen *r, gg_value *x)
@@ -326,7 +336,8 @@ static gg_value *tail(gen *r, gg_value *x)
 
 static void conv(gen *r)
 {
-	gg_value *x = pick(r, F & ~(chance(r, 90) ? GG_DT(GG_F64) : 0), 3, 5);
+	bool deep = r->main == GG_F16 && chance(r, 25); /* three axes of space */
+	gg_value *x = pick(r, F & ~(chance(r, 90) ? GG_DT(GG_F64) : 0), deep ? 5 : 3, 5);
 	if (!x || !gg_dim_known(x->shape.dim[1]) || !x->shape.dim[1])
 		return;
 	int rank = x->shape.rank, sp = rank - 2;
@@ -443,7 +454,9 @@ static void attention(gen *r)
 	gg_value *q[3];
 	for (int i = 0; i < 3; i++)
 		q[i] = chance(r, 60) ? expr(r, split, fresh(r, t, 3, flat), 0, 0, 0) : fresh(r, t, 4, dim);
-	gg_value *w = chance(r, 50) ? weight(r, t, 2, mask, 0, 3) : fresh(r, GG_BOOL, 2, mask);
+	gg_value *w = chance(r, 50) /* no row is masked everywhere: its NaN need not stay */
+	                  ? weight(r, t, 2, mask, 0, 3)
+	                  : expr(r, "Or(x, EyeLike(x))", fresh(r, GG_BOOL, 2, mask), 0, 0, 0);
 	const char *scores = chance(r, 50)   ? "Mul(MatMul(x, Transpose(y){perm=[0, 1, 3, 2]}), 0.5)"
 	                     : chance(r, 50) ? "Div(MatMul(x, Transpose(y){perm=[0, 1, 3, 2]}), 2)"
 	                                     : "MatMul(Mul(x, 0.5), Transpose(y){perm=[0, 1, 3, 2]})";
@@ -643,6 +656,7 @@ static void momentum_step(gen *r)
 	                                    "Mul(AddN(Mul(x, 0.01), z), 0.5)",
 	                                    "Mul(Sum(Mul(x, w), z), 0.5)",
 	                                    "Cast(Cast(z){to=f16}){to=f32}"};
+	bool fused = chance(r, 30);
 	for (int k = 1 + (int)below(r, 3); k; k--) {
 		gg_value *g = gradient(r, chance(r, 80) ? GG_DT(GG_F32) : GG_DT(GG_F16));
 		if (!g)
@@ -650,6 +664,8 @@ static void momentum_step(gen *r)
 		gg_value *p = parameter(r, g, -0.5), *a = parameter(r, g, 0);
 		const char *form = gg_printf(&r->a, "ApplyMomentum:2(x, y, 0.1, %s, 0.9){use_nesterov=%d}",
 		                             forms[below(r, 7)], chance(r, 10));
+		if (fused)
+			form = "FusedScaleApplyMomentum:2(0.5, x, y, 0.1, z, 0.9)";
 		gg_value *y = expr(r, form, p, a, g, parameter(r, g, 0));
 		becomes(r, p, y);
 		if (y)
@@ -701,19 +717,76 @@ static void casts_of_parameters(gen *r)
 }
 
 /* ---- ranks, chance, what is rare ---------------------------------------------------------------- */
-static void collective(gen *r)
+void collectives(gen *r)
 {
-	gg_value *x = r->world && r->g == r->m->main ? pick(r, GG_DT(GG_F32), 1, 3) : 0;
-	expr(r,
-	     one_of(r,
-	            "AllReduce(x){group=\"world\";reduction=\"sum\";fusion=1} "
-	            "AllReduce(Relu(x)){group=\"world\";reduction=\"sum\";fusion=1} "
-	            "AllReduce(x){group=\"world\";reduction=\"mean\"} "
-	            "AllGather:3(x){group=\"world\";rank_size=3} "
-	            "AllGather(x){group=\"world\";rank_size=3;fusion=1} "
-	            "AllToAll(Concat(x,x,x){axis=0}){group=\"world\";split_count=3;split_dim=0;concat_dim=0} "
-	            "Broadcast(x){group=\"world\";root=1}"),
-	     x, 0, 0, 0);
+	static const char *const forms[] = {
+	    "AllReduce(x){fusion=1; rank_size=3}",
+	    "AllReduce(Relu(x)){fusion=1; rank_size=3}",
+	    "AllReduce(x){reduction=\"mean\"; rank_size=3}",
+	    "AllReduce(x){reduction=\"max\"; fusion=2}",
+	    "AllGather(x){rank_size=3; fusion=1}",
+	    "AllGather(Neg(x)){rank_size=3; fusion=1}",
+	    "AllGather:2(x, Tanh(x)){rank_size=3; fusion=2}",
+	    "AllGather(Depend(x, UpdateState(_, Relu(x)))){rank_size=3; fusion=1; duplicated=1}",
+	    "AllToAll(Concat(x, x, x){axis=-1}){split_count=3; split_dim=-1; concat_dim=-2; rank_size=3}",
+	    "ReduceScatter(Concat(x, x, x){axis=0}){rank_size=3}",
+	    "Broadcast(x){root=1}"};
+	gg_value *x[3]; /* chains of them alone would merge nothing */
+	for (int k = 0; k < 3; k++)
+		x[k] = pick(r, GG_DT(GG_F32), 2, 3);
+	for (int k = 3 + (int)below(r, 5); k; k--)
+		expr(r, forms[below(r, sizeof forms / sizeof *forms)], x[below(r, 3)], 0, 0, 0);
+}
+
+/* Gradients of convolutions that are added, of a normalisation and its activation, of Relu by its mask. */
+static void gradients(gen *r)
+{
+	gg_value *x = pick(r, GG_DT(GG_F32), 4, 4), *v;
+	if (!x || !gg_shape_known(&x->shape) || !x->shape.dim[1])
+		return;
+	gg_dim c = x->shape.dim[1], out[] = {c, 3, 2, 2};
+	v = expr(r, "Relu(Add(ConvTranspose(x, y), ConvTranspose(Tanh(x), z)))", x,
+	         weight(r, GG_F32, 4, out, 0, 1), weight(r, GG_F32, 4, out, 0, 1), 0);
+	gg_value *s = vector(r, GG_F32, c, 1, 0.5), *b = vector(r, GG_F32, c, 0, 1),
+	         *mean = vector(r, GG_F32, c, 0, 1);
+	gg_value *in[] = {x, s, b, mean, vector(r, GG_F32, c, 1, 0.5), x};
+	bool add = chance(r, 40);
+	v = node(r, add ? "BatchNormAddRelu" : "BatchNormRelu", "training_mode=1", 3, add ? 6 : 5, in);
+	v = expr(r, chance(r, 70) ? "ReluGrad(Tanh(y), x)" : "ReluGrad(y, x)", v, x, 0, 0);
+	node(r, "BatchNormGrad", "training_mode=1", 3, 3, (gg_value *[]){v, x, s});
+	v = expr(r, "ReluV2:2(Add(x, x))", x, 0, 0, 0);
+	if (v)
+		expr(r, "ReluGradV2(Add(x, y), z)", x, v, v->producer->out[1], 0);
+}
+
+static void packed(gen *r) /* queries, keys and values from one input, and heads where they lie */
+{
+	gg_dim b = 1 + (gg_dim)below(r, 2), s = 1 + (gg_dim)below(r, 4), in[] = {b, s, 8}, w[] = {8, 8};
+	gg_dtype t = r->main == GG_F64 ? GG_F16 : r->main;
+	gg_value *x = fresh(r, t, 3, in), *q[3];
+	bool plain = chance(r, 50);
+	for (int i = 0; i < 3; i++) {
+		q[i] = expr(r, plain ? "Add(MatMul(x, y), z)" : "MatMulBias(x, y, z)", x,
+		            weight(r, t, 2, w, 0, 0.5), vector(r, t, 8, 0, 1), 0);
+		if (plain)
+			q[i] = expr(r, "Transpose(Reshape(x, [0, 0, 2, 4])){perm=[0, 2, 1, 3]}", q[i], 0, 0,
+			            0);
+	}
+	if (plain)
+		expr(r,
+		     "Reshape(Transpose(MatMul(Softmax(Mul(MatMul(x, Transpose(y){perm=[0, 1, 3, 2]}), "
+		     "0.5)){axis=-1}, z)"
+		     "){perm=[0, 2, 1, 3]}, [0, 0, 8])",
+		     q[0], q[1], q[2], 0);
+	else
+		expr(r, "Attention(x, y, z){q_num_heads=2; kv_num_heads=2; scale=0.5}", q[0], q[1], q[2], 0);
+}
+
+static void columns(gen *r) /* sums over long axes */
+{
+	gg_dim dim[] = {64, 4};
+	gg_value *x = fresh(r, r->main, 2, dim);
+	expr(r, "ReduceSum(Abs(x), [0]){keepdims=0}", x, 0, 0, 0);
 }
 
 static void by_chance(gen *r)
@@ -766,11 +839,13 @@ static const struct {
     {2, adam_step},
     {1, assign},
     {2, casts_of_parameters},
-    {6, collective},
     {1, by_chance},
     {2, rare},
     {5, reader},
     {1, conv_transpose},
+    {2, gradients},
+    {2, packed},
+    {1, columns},
 };
 
 void piece(gen *r)

@@ -38,10 +38,11 @@ static gg_model *draw(gen *r, uint64_t seed, bool train)
 	r->m = gg_model_new(gg_printf(&r->a, "random%llu", (unsigned long long)seed));
 	r->g = r->m->main;
 	r->main = train ? GG_F32 : main[below(r, 8)];
-	r->world = !train && chance(r, 6);
 	r->batch = chance(r, 20) ? gg_dim_sym("N") : 1 + (gg_dim)below(r, 4);
 	for (int k = 3 + (int)below(r, train ? 5 : 12); k; k--)
 		piece(r);
+	if (!train && chance(r, 15))
+		collectives(r);
 	choose_results(r);
 	free(r->pool);
 	free(r->taken);

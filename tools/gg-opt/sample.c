@@ -289,8 +289,32 @@ static bool run_steps(const job *j, gg_exec *x, gg_graph *g, int rank, const gg_
 	return good;
 }
 
+/* Fused nodes become plain ones: each of these rounds. */
+static void take_apart(gg_graph *g)
+{
+	gg_diag silent = {.silent = true, .quiet = true};
+	for (gg_node *n = g->first, *next; n; n = next) {
+		gg_node *prev = n->prev;
+		next = n->next;
+		if (n->op->expand && n->op->expand(&silent, n))
+			next = prev ? prev->next : g->first; /* what it is made of may be fused too */
+	}
+}
+
+/* What a node rounded might have been rounded otherwise. Views are left alone: their bytes are another's. */
+static bool nudge_written(const gg_ran *r, void *arg)
+{
+	const job *j = arg;
+	for (int i = 0; i < r->nout && r->nnode == 1 && !(r->node[0]->op->flags & GG_VIEW); i++) {
+		gg_tensor t = r->out[i];
+		nudge(&t, 1, mix(j->s, r->out_value[i]->name, j->salt + r->run));
+	}
+	return true;
+}
+
 static bool run_rank(const job *j, const gg_comm *c, outcome *o)
 {
+	gg_watch moves = {.wrote = nudge_written, .arg = (void *)(uintptr_t)j};
 	int rank = c ? c->rank : 0;
 	gg_exec_options opt = {.threads = 1, .seed = j->s->seed + (uint64_t)rank, .comm = c};
 	gg_model *m = model_load(j->d, j->bytes, j->like);
@@ -298,11 +322,15 @@ static bool run_rank(const job *j, const gg_comm *c, outcome *o)
 		return false;
 	gg_forget_choices(m);
 	gg_graph *g = m->main;
+	if (j->ulps)
+		take_apart(g);
 	gg_tensor *in = take_inputs(j, rank);
 	gg_exec *x = 0;
 	bool good = same_inputs(j, g) && (!c || gg_bind_world(j->d, m, rank, c->size)) &&
-	            (x = gg_exec_new(j->d, m, &opt)) && (!j->ulps || nudge_params(j, x, g)) &&
-	            run_steps(j, x, g, rank, in, o);
+	            (x = gg_exec_new(j->d, m, &opt)) && (!j->ulps || nudge_params(j, x, g));
+	if (good && j->ulps)
+		gg_exec_watch(x, &moves);
+	good = good && run_steps(j, x, g, rank, in, o);
 	if (x)
 		gg_exec_free(x);
 	for (size_t i = 0; i < j->s->nin; i++)
