@@ -84,8 +84,8 @@ says() { # RULE TEXT...
 	[ "$status" = 2 ]
 	[[ "$output" == *"bad.rules:3:6: no op is named 'Bogus'"* ]]
 	run gg-opt --rules=absent.rules /dev/null
-	[ "$status" = 5 ]
-	[[ "$output" == *"cannot open 'absent.rules'"* ]]
+	[ "$status" = 3 ]
+	[[ "$output" == *"cannot read 'absent.rules'"* ]]
 }
 
 @test "a commutative tower takes no exponential time" {
