@@ -212,8 +212,10 @@ static bool read_labels(gg_call *c, int64_t classes, int64_t *label)
 		if (skip && label[i] == skip->i)
 			label[i] = -1;
 		else if (label[i] < 0 || label[i] >= classes)
-			return gg_node_error(c->d, GG_MALFORMED, c->node, "label %lld is not a class of %lld",
-			                     (long long)label[i], (long long)classes);
+			return gg_node_error(c->d, GG_MALFORMED, c->node,
+			                     "label %lld, element %lld of '%s', is not a class of %lld",
+			                     (long long)label[i], (long long)i, c->node->in[1].value->name,
+			                     (long long)classes);
 	}
 	return true;
 }

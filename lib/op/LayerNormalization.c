@@ -42,6 +42,28 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* Of the mean and of i = 1 / deviation: 1 / n, and -i^3 (x - mean) / n. */
+static void statistics(gg_builder *t, gg_node *n, gg_value *dmean, gg_value *dinverse)
+{
+	gg_value *x = IN(0);
+	gg_dtype type = (gg_dtype)x->dtype;
+	int64_t axis, over[GG_MAX_RANK];
+	int count = 0;
+	if ((!dmean && !dinverse) || !gg_grad_axis(t, n, x, &axis))
+		return;
+	for (int64_t i = axis; i < x->shape.rank; i++)
+		over[count++] = i;
+	gg_value *mean = gg_put_reduce(t, "ReduceMean", x, count, over, true), *d = OP("Sub", x, mean);
+	gg_value *each = OP("Div", gg_put_count(t, mean), gg_put_count(t, x));
+	if (dmean)
+		gg_give(t, x, gg_put_expand(t, OP("Mul", gg_put_cast(t, dmean, type), each), x));
+	if (dinverse) {
+		gg_value *i = gg_put_cast(t, n->out[2], type), *cube = OP("Mul", i, OP("Mul", i, i));
+		gg_value *g = OP("Mul", OP("Mul", gg_put_cast(t, dinverse, type), each), cube);
+		gg_give(t, x, OP("Neg", OP("Mul", g, d), 0));
+	}
+}
+
 /* A bias of another shape than the scale's is no business of the primitive's. */
 GG_GRAD(grad)
 {
@@ -53,6 +75,7 @@ GG_GRAD(grad)
 			gg_give(t, IN(i), k->out[i]);
 	if (apart)
 		gg_give_like(t, n, bias, dy);
+	statistics(t, n, gg_grad_out(n, 1), gg_grad_out(n, 2));
 }
 
 const gg_op gg_op_LayerNormalization = {

@@ -124,7 +124,8 @@ static gg_value *find_bad_state(job *j)
 
 /* ---- the last good state ------------------------------------------------------------------------ */
 /* A copy of the state, for a step that fails: of each step where that costs little, else of a step now
- * and then. The steps from there to the last good one are run again. */
+ * and then. The steps from there to the last good one are run again, which several ranks could only do
+ * together: there --save-every has to do. */
 typedef struct kept {
 	gg_tensor *state;
 	int64_t done;
@@ -136,7 +137,8 @@ static bool keep_good(job *j, kept *k)
 {
 	double start = now();
 
-	if (!j->save || !j->m->main->nstate || (k->state && start - k->at < KEEP_SHARE * k->cost))
+	if (!j->save || !j->m->main->nstate || j->world > 1 ||
+	    (k->state && start - k->at < KEEP_SHARE * k->cost))
 		return true;
 	k->state = k->state ? k->state : gg_xcalloc(j->m->main->nstate, sizeof *k->state);
 	if (!keep_state(j, k->state))
@@ -173,11 +175,10 @@ static void where_it_is(job *j)
 /* After a step that failed: what --save names gets the last good state, if it is not there already. */
 static void save_good(job *j, feed *f, run_buffers *b, const kept *k)
 {
-	if (!k->state)
-		return;
-	if (j->done > j->saved && j->done > j->first && run_again(j, f, b, k) && save_state(j))
+	if (k->state && j->done > j->saved && j->done > j->first && run_again(j, f, b, k) && save_state(j))
 		j->saved = j->done;
-	where_it_is(j);
+	if (j->save && j->m->main->nstate)
+		where_it_is(j);
 }
 
 static void drop_good(job *j, kept *k)
