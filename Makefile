@@ -197,7 +197,7 @@ TESTS = $(UNIT) $(sort $(wildcard tests/*.sh tests/cli/*.bats))
 check: deps
 	$(MAKE) run-tests
 run-tests: all $(UNIT) $(PASSTEST) $(FAKE) $(if $(CPUSRC),$(B)/tests/sweep)
-	PATH="$(abspath $(B)/bin):$$PATH" GG_BUILD=$(abspath $(B)) prove --timer --failures $(TESTS) $(if $(CPUSRC),$(B)/tests/sweep)
+	PATH="$(abspath $(B)/bin):$$PATH" GG_BUILD=$(abspath $(B)) GG_CACHE=$(abspath $(B))/cache prove --timer --failures $(TESTS) $(if $(CPUSRC),$(B)/tests/sweep)
 
 san: deps
 	UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) SAN=1 B=build-san OPT='-O1 -g' run-tests

@@ -98,7 +98,14 @@ static void set_waiting(int threads)
 		setenv("OMP_PROC_BIND", "true", 0);
 }
 
-const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
+static bool open_one(gg_diag *d, const gg_backend *b, int threads, int arch, int processors)
+{
+	if (arch)
+		return b->offline && b->offline->open(d, arch, processors);
+	return !b->open || b->open(d, threads);
+}
+
+static const gg_backend *load(gg_diag *d, const char *name, int threads, int arch, int processors)
 {
 	const gg_backend *b = gg_map_gets(&loaded, name);
 	gg_arena a = {0};
@@ -118,7 +125,7 @@ const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
 	set_waiting(threads);
 	if (!(so = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
 		gg_error(d, GG_MACHINE, "cannot load the backend '%s': %s", name, dlerror());
-	else if ((b = query(d, path, so)) && b->open && !b->open(d, threads))
+	else if ((b = query(d, path, so)) && !open_one(d, b, threads, arch, processors))
 		b = NULL;
 	gg_arena_fini(&a);
 	if (b) {
@@ -129,6 +136,16 @@ const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
 		gg_map_puts(&loaded, gg_intern(name), keep.out);
 	}
 	return b;
+}
+
+const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads)
+{
+	return load(d, name, threads, 0, 0);
+}
+
+const gg_backend *gg_backend_load_offline(gg_diag *d, const char *name, int arch, int processors)
+{
+	return load(d, name, 1, arch, processors);
 }
 
 const gg_kernel *gg_backend_kernel(const gg_backend *b, const char *name)

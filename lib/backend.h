@@ -64,6 +64,23 @@ typedef struct gg_device {
 	bool (*marked)(gg_diag *d, size_t n, double *seconds); /* since mark 0, after `sync` */
 } gg_device;
 
+/* A generated kernel, as it goes into a plan. */
+typedef struct gg_built {
+	const char *name, *source;
+	const void *bytes;
+	size_t n;
+} gg_built;
+
+/* What the backend of a device can do where there is none: kernels are prepared, and what they have
+ * compiled is kept; nothing runs. */
+typedef struct gg_offline {
+	bool (*open)(gg_diag *d, int arch, int processors); /* in place of gg_backend's */
+	const gg_built *(*built)(size_t *n);
+	void (*give)(const char *name, const void *bytes, size_t n); /* from a plan; the bytes stay */
+	/* How many choices are left to the load, of kind i, whose name is set; NULL: no such kind. */
+	size_t (*deferred)(size_t i, const char **what);
+} gg_offline;
+
 typedef struct gg_backend {
 	uint32_t abi;
 	uint32_t size; /* of this struct */
@@ -77,12 +94,15 @@ typedef struct gg_backend {
 	int (*cover)(const gg_node *n);
 	bool (*convert)(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout to); /* layouts */
 	const gg_device *device; /* NULL: the host's memory is where kernels work */
+	const gg_offline *offline;
 } gg_backend;
 
 typedef const gg_backend *gg_backend_query_fn(uint32_t abi); /* exported as "gg_backend_query" */
 
 /* Loads lib/gg-NAME.so beside the tool; NULL: reported, GG_MACHINE. Loaded once. */
 const gg_backend *gg_backend_load(gg_diag *d, const char *name, int threads);
+/* For a kind of device that need not be there; arch 90 is sm_90. A process has a backend one way only. */
+const gg_backend *gg_backend_load_offline(gg_diag *d, const char *name, int arch, int processors);
 const gg_kernel *gg_backend_kernel(const gg_backend *b, const char *name);
 int gg_threads(void); /* GG_NUM_THREADS, else the CPUs this process may run on */
 

@@ -1,6 +1,7 @@
 #include "exec.h"
 #include "frame.h"
 #include "graph_kernel.h"
+#include "pack.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -566,6 +567,52 @@ static bool any_kernel(const gg_graph *g)
 	return false;
 }
 
+/* The kernels that a plan brings along. What is no such record is somebody else's. */
+static void give_blob(const gg_backend *b, const gg_extra *e)
+{
+	gg_diag silent = {.silent = true};
+	gg_reader r = {
+	    .d = &silent, .start = e->bytes, .p = e->bytes, .end = (const char *)e->bytes + e->len};
+	const char *name = NULL, *bytes = NULL;
+	bool cubin = false;
+	size_t len = 0;
+
+	for (uint32_t n = gg_take_map(&r, "blob"); n > 0 && !r.failed; n--) {
+		const char *key = gg_take_name(&r, "key");
+		if (r.failed)
+			return;
+		if (!strcmp(key, "name")) {
+			name = gg_take_name(&r, "name");
+		} else if (!strcmp(key, "kind")) {
+			const char *kind = gg_take_name(&r, "kind");
+			cubin = kind && !strcmp(kind, "cubin");
+		} else if (!strcmp(key, "bytes") && gg_peek(&r) == GG_PACK_BIN) {
+			gg_token t = gg_take(&r);
+			bytes = t.s;
+			len = (size_t)t.n;
+		} else {
+			gg_skip(&r, 8);
+		}
+	}
+	if (!r.failed && cubin && name && bytes && len)
+		b->offline->give(name, bytes, len);
+}
+
+static bool load_backend(gg_exec *x)
+{
+	const char *name = x->target->backend;
+
+	x->backend = x->o.arch > 0 ? gg_backend_load_offline(x->d, name, x->o.arch, x->o.processors)
+	                           : gg_backend_load(x->d, name, x->o.threads);
+	if (!x->backend)
+		return false;
+	x->device = x->backend->device;
+	for (const gg_extra *e = x->m->blobs; e && x->backend->offline; e = e->next)
+		if (!strcmp(e->key, "blob"))
+			give_blob(x->backend, e);
+	return true;
+}
+
 gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o)
 {
 	gg_exec *x = gg_xcalloc(1, sizeof *x);
@@ -580,9 +627,8 @@ gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o)
 			gg_error(d, GG_UNSUPPORTED, "unknown target '%s'", m->target ? m->target : "");
 			goto fail;
 		}
-		if (x->target->backend && !(x->backend = gg_backend_load(d, x->target->backend, o->threads)))
+		if (x->target->backend && !load_backend(x))
 			goto fail;
-		x->device = x->backend ? x->backend->device : NULL;
 	}
 	if ((x->main = gg_scope_new(x, m->main, NULL, seed)) && own_params(x))
 		return x;
@@ -687,6 +733,19 @@ static bool update_state(gg_exec *x)
 			memcpy(x->param[i], from, bytes);
 	}
 	return true;
+}
+
+bool gg_exec_prepare(gg_exec *x)
+{
+	gg_graph *g = x->m->main;
+	gg_tensor *in = gg_xcalloc(g->nin + 1, sizeof *in);
+	bool good;
+
+	for (size_t i = 0; i < g->nin; i++)
+		in[i] = (gg_tensor){.dtype = (gg_dtype)g->in[i]->dtype, .shape = g->in[i]->shape};
+	good = find_frame(x->main, in) != NULL;
+	free(in);
+	return good;
 }
 
 static bool run_once(gg_exec *x, const gg_tensor *in, gg_tensor *out)

@@ -44,10 +44,13 @@ typedef struct gg_exec_options {
 	bool check_finite;
 	bool no_reuse;
 	bool apart;                 /* no kernel covers several nodes: every value is there */
+	int arch, processors;       /* above 0: of a device that need not be there; nothing runs */
 	const struct gg_comm *comm; /* one of several ranks: comm.h */
 } gg_exec_options;
 gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o); /* NULL: reported */
 void gg_exec_free(gg_exec *x);
+/* Prepares a run of inputs with the shapes that the graph declares. */
+bool gg_exec_prepare(gg_exec *x);
 void gg_exec_watch(gg_exec *x, const gg_watch *w); /* from the next run on; NULL: nobody looks */
 /* in[i] belongs to main->in[i]. A param may be overridden by gg_exec_set_param. Outputs point
  * into the executor and hold until the next run. */

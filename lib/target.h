@@ -35,6 +35,13 @@ extern const gg_target gg_target_cuda;
 
 const gg_target *gg_target_find(const char *name); /* "cuda:sm_90": up to the colon. NULL: unknown */
 const gg_target *gg_target_need(gg_diag *d, const char *name); /* the same; NULL: reported */
+/* What kernels are made for: of "cuda:sm_90" 90, of "cuda:FILE" what the file says, of "cuda" an H200. */
+typedef struct gg_device_kind {
+	int arch, processors;
+} gg_device_kind;
+bool gg_target_device(gg_diag *d, const char *target, gg_device_kind *out);
+/* The target as graphs name it: "cuda:FILE" is "cuda:sm_90" there. NULL: reported. */
+const char *gg_target_name(gg_diag *d, const char *target);
 const gg_target *const *gg_target_list(int *n);
 /* The first row that takes the node as it is now, or NULL. `ref` kernels are named "ref". */
 const gg_row *gg_target_row(const gg_target *t, const gg_node *n);

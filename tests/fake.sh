@@ -9,7 +9,7 @@ if [ ! -e "$build/tests/fake/libcuda.so.1" ] || [ ! -e "$build/lib/gg-cuda.so" ]
 fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-export GG_CUDA_LIBS=$build/tests/fake GG_FAKE_DIR=$tmp GG_FAKE_INCLUDE=$PWD/cuda
+export GG_CUDA_LIBS=$build/tests/fake GG_FAKE_DIR=$tmp GG_FAKE_INCLUDE=$PWD/cuda GG_CACHE=$tmp/cache
 export ASAN_OPTIONS=detect_leaks=0 # what the stand-in hands out is never given back
 n=0 bad=0
 for m in half_conv; do

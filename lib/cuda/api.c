@@ -66,6 +66,18 @@ bool cuda_open_rtc(gg_diag *d) { return rtc.nvrtcVersion || fill(d, "libnvrtc.so
 bool cuda_open_lt(gg_diag *d) { return lt.cublasLtCreate || fill(d, "libcublasLt.so.13", lt_list, &lt); }
 bool cuda_open_dnn(gg_diag *d) { return dnn.cudnnCreate || fill(d, "libcudnn.so.9", dnn_list, &dnn); }
 
+void cuda_stub(void *f)
+{
+	const struct {
+		const entry *list;
+		void *table;
+	} all[] = {{cu_list, &cu}, {lt_list, &lt}, {dnn_list, &dnn}};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		for (const entry *e = all[i].list; e->name; e++)
+			memcpy((char *)all[i].table + e->at, &f, sizeof f);
+}
+
 bool cuda_ok(gg_diag *d, CUresult r, const char *what)
 {
 	const char *name = "", *text = "";

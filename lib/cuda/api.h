@@ -59,6 +59,8 @@ bool cuda_open_driver(gg_diag *d);
 bool cuda_open_rtc(gg_diag *d);
 bool cuda_open_lt(gg_diag *d);
 bool cuda_open_dnn(gg_diag *d);
+/* Every function but NVRTC's is this one. */
+void cuda_stub(void *f);
 /* What a call gave: 0 is good. False: reported; `what` is what was tried. */
 bool cuda_ok(gg_diag *d, CUresult r, const char *what);
 

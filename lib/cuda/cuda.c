@@ -108,6 +108,9 @@ void cuda_offset(gg_buf *b, const char *nm, const char *i, int rank, const int64
 
 static bool open_backend(gg_diag *d, int threads) { return cuda_open_device(d); }
 
+static const gg_offline offline = {
+    .open = cuda_open_offline, .built = cuda_built, .give = cuda_give, .deferred = cuda_deferred};
+
 const gg_backend *gg_backend_query(uint32_t abi);
 const gg_backend *gg_backend_query(uint32_t abi)
 {
@@ -118,6 +121,7 @@ const gg_backend *gg_backend_query(uint32_t abi)
 	                             .version = cuda_version,
 	                             .kernels = kernels,
 	                             .nkernels = sizeof kernels / sizeof *kernels,
-	                             .device = &cuda_device};
+	                             .device = &cuda_device,
+	                             .offline = &offline};
 	return abi == GG_BACKEND_ABI ? &b : NULL;
 }

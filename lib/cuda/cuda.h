@@ -21,6 +21,16 @@ int cuda_tune(void);
 /* Milliseconds of one run of what only puts work into the queue, the least of some; below 0: it fails. */
 float cuda_measure(bool (*run)(void *p), void *p);
 
+/* ---- offline.c: no device */
+extern bool cuda_is_offline;
+bool cuda_open_offline(gg_diag *d, int sm, int processors);
+size_t cuda_deferred(size_t i, const char **what);
+/* ---- cubin.c */
+char *cuda_cubin(gg_diag *d, const char *text); /* malloc'ed; NULL: reported */
+char *cuda_nvrtc(gg_diag *d, const char *text, size_t *n);
+void cuda_give(const char *name, const void *bytes, size_t n);
+const gg_built *cuda_built(size_t *n);
+
 /* ---- jit.c ------------------------------------------------------------------------------------- */
 typedef struct cuda_kernel {
 	CUfunction f;

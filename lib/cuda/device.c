@@ -25,8 +25,7 @@ bool cuda_open_device(gg_diag *d)
 	CUcontext ctx;
 	double start = gg_clock();
 
-	if (!cuda_open_driver(d) || !cuda_open_rtc(d) ||
-	    !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
+	if (!cuda_open_driver(d) || !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
 	    !cuda_ok(d, cu.cuDeviceGet(&dev, 0), "there is no device") ||
 	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&ctx, dev), "cannot open the device") ||
 	    !cuda_ok(d, cu.cuCtxSetCurrent(ctx), "cannot open the device") ||
@@ -52,9 +51,11 @@ const char *cuda_version(void)
 	int driver = 0, major = 0, minor = 0;
 
 	cu.cuDriverGetVersion(&driver);
-	rtc.nvrtcVersion(&major, &minor);
-	snprintf(version, sizeof version, "%s, sm_%d, driver for CUDA %d.%d, NVRTC %d.%d", name, cuda_sm,
-	         driver / 1000, driver % 1000 / 10, major, minor);
+	snprintf(version, sizeof version, "%s, sm_%d, driver for CUDA %d.%d", name, cuda_sm, driver / 1000,
+	         driver % 1000 / 10);
+	if (rtc.nvrtcVersion && !rtc.nvrtcVersion(&major, &minor))
+		snprintf(version + strlen(version), sizeof version - strlen(version), ", NVRTC %d.%d", major,
+		         minor);
 	return version;
 }
 
@@ -111,6 +112,9 @@ static bool upload(gg_diag *d, void *to, const void *host, size_t bytes)
 {
 	const char *from = host;
 	int turn = 0;
+
+	if (cuda_is_offline)
+		return true;
 
 	for (size_t at = 0, n; at < bytes; at += n, turn ^= 1) {
 		n = bytes - at < PIECE ? bytes - at : PIECE;

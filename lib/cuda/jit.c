@@ -105,15 +105,18 @@ static bool failed(gg_diag *d, nvrtcResult r, nvrtcProgram p, const char *text)
 	return false;
 }
 
-static char *compile(gg_diag *d, const char *text)
+char *cuda_nvrtc(gg_diag *d, const char *text, size_t *size)
 {
 	gg_arena a = {0};
 	const char *option[] = {gg_printf(&a, "-arch=sm_%d", cuda_sm), "-std=c++17"};
 	nvrtcProgram p = NULL;
 	char *cubin = NULL;
 	size_t n = 0;
-	nvrtcResult r = rtc.nvrtcCreateProgram(&p, text, "k.cu", 0, NULL, NULL);
+	nvrtcResult r;
 
+	if (!cuda_open_rtc(d))
+		return NULL;
+	r = rtc.nvrtcCreateProgram(&p, text, "k.cu", 0, NULL, NULL);
 	r = r ? r : rtc.nvrtcCompileProgram(p, 2, option);
 	r = r ? r : rtc.nvrtcGetCUBINSize(p, &n);
 	if (!r) {
@@ -128,6 +131,7 @@ static char *compile(gg_diag *d, const char *text)
 	if (p)
 		rtc.nvrtcDestroyProgram(&p);
 	gg_arena_fini(&a);
+	*size = n;
 	return cubin;
 }
 
@@ -145,7 +149,7 @@ bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kern
 		return true;
 	}
 	double start = gg_clock();
-	cubin = compile(d, b.p);
+	cubin = cuda_cubin(d, b.p);
 	good = cubin && cuda_ok(d, cu.cuModuleLoadData(&m, cubin), "cannot load a kernel") &&
 	       cuda_ok(d, cu.cuModuleGetFunction(&k->f, m, "k"), "cannot find a kernel");
 	gg_verbose(d, "kernel compiled in %.1f ms", 1e3 * (gg_clock() - start));

@@ -53,6 +53,56 @@ explain() { gg-select --explain "$@" 2>&1 >out.gg | cut -f2,3 | paste -sd' '; }
 	sed 's/f32/f16/' c.gg | gg-select --target=cuda --layout=auto | gg-dump | grep -q nhwc
 }
 
+@test "generated kernels are compiled into the plan, and cached by content" {
+	export GG_CACHE=$PWD/cache
+	cat >k.gg <<-'END'
+		input %x : f32[4,2]
+		const %w : f32[2,3] = [1, 2, 3, 4, 5, 6]
+		%h = MatMul(%x, %w)
+		%e = Exp(%h)
+		%s = Softmax(%e)
+		output %s
+		output %e
+	END
+	gg-select -q --target=cuda k.gg >s.gg
+	gg-build -v --dump-kernels=src s.gg -o a.plan 2>err
+	grep -q ' kernels compiled for cuda$' err || skip 'there is no NVRTC here'
+	grep -q 'note: chosen when the plan is loaded: 1 cuBLASLt algorithm$' err
+	n=$(gg-dump a.plan | grep -c '^blob .*"kind":"cubin"')
+	[ "$n" -ge 1 ] && [ "$(ls src/sm_90-*.cu | wc -l)" = "$n" ] && [ "$(ls cache/sm_90-*.cubin | wc -l)" = "$n" ]
+	grep -q KERNEL src/*.cu
+	# From the cache, from a damaged one, and without one: the same plan.
+	gg-build -q --dump-kernels=src s.gg | cmp - a.plan
+	for f in cache/*; do head -c 100 "$f" >cut && mv cut "$f"; done
+	gg-build -q --dump-kernels=src s.gg | cmp - a.plan
+	GG_CACHE=off gg-build -q --dump-kernels=src s.gg | cmp - a.plan
+	# Another kind of device has kernels of its own; a second build leaves none of the first.
+	gg-select -q --target=cuda:sm_80 k.gg | gg-build -q | gg-build -q | gg-dump >b
+	[ "$(grep -c '^blob .*"name":"sm_80-' b)" = "$n" ]
+	! grep -q sm_90 b
+	gg-build -q --no-kernels s.gg | gg-dump >b
+	! grep -q cubin b
+}
+
+@test "where a shape is not known, kernels are left to the load" {
+	gg-select -q --target=cuda m.gg | gg-build -v 2>err | gg-dump >out
+	! grep -q cubin out
+	grep -q 'kernels are compiled when the plan is loaded' err
+}
+
+@test "a device by a file that describes it" {
+	cp "$BATS_TEST_DIRNAME/../../lib/target/h200.json" .
+	gg-select --target=cuda:h200.json m.gg | gg-dump >a
+	cmp <(grep -v ^history a) <(gg-select --target=cuda:sm_90 m.gg | gg-dump | grep -v ^history)
+	grep -qx 'target "cuda:sm_90"' a
+	run -2 gg-select --target=cuda:none.json m.gg
+	[[ "$output" = *"target 'cuda:none.json': neither sm_NN nor a file that describes a device: "* ]]
+	echo '{}' >bad.json
+	run -3 gg-select --target=cuda:bad.json m.gg
+	run -2 gg-select --target=cuda:sm_x m.gg
+	run -2 gg-select --target=cpu:sm_90 m.gg
+}
+
 @test "gg-run says what is missing" {
 	gg-run --devices | grep -q '^cuda	not available' || skip 'a device is there'
 	gg-select --target=cuda m.gg | gg-build -o m.plan

@@ -1,11 +1,12 @@
 /* gg-build: order, layouts still open, memory plan. Its output is what gg-run runs. */
 #include "../../lib/gg.h"
+#include "kernels.h"
 #include "memory.h"
 #include "streams.h"
 
 #include <string.h>
 
-enum { STREAMS = 1, NO_REUSE, EMBED, DUMP_KERNELS, TUNE };
+enum { STREAMS = 1, NO_REUSE, EMBED, DUMP_KERNELS, TUNE, NO_KERNELS };
 
 static const gg_option options[] = {
     {NO_REUSE, "no-reuse", 0, NULL, "give every value a place of its own in memory"},
@@ -13,12 +14,13 @@ static const gg_option options[] = {
     {STREAMS, "streams", 0, "N",
      "compute streams, or auto (default): as many as pay; 1: all in order (always so on ref and cpu)"},
     {DUMP_KERNELS, "dump-kernels", 0, "DIR", "write the source of generated kernels to DIR"},
+    {NO_KERNELS, "no-kernels", 0, NULL, "leave generated kernels to be compiled when the plan is loaded"},
     {TUNE, "tune", 0, NULL, "measure on the device which algorithm is fastest"},
     {0},
 };
 
 typedef struct request {
-	bool no_reuse, embed, tune;
+	bool no_reuse, embed, tune, no_kernels;
 	int64_t streams;
 	const char *dump;
 } request;
@@ -48,7 +50,7 @@ static bool check_request(gg_diag *d, const gg_model *m, const request *r)
 		                (long long)r->streams);
 	if (r->tune)
 		return gg_error(d, GG_UNSUPPORTED, "target '%s' has nothing to tune", m->target);
-	if (r->dump)
+	if (r->dump && !gg_target_find(m->target)->device)
 		gg_note(d, "target '%s' has no generated kernels: nothing is written to '%s'", m->target,
 		        r->dump);
 	return true;
@@ -68,6 +70,8 @@ static bool build(gg_tool *t, gg_model *m, void *arg)
 	if (!plan_memory(&t->d, m, r->no_reuse, kind, n))
 		return false;
 	m->stage = "build";
+	if (gg_target_find(m->target)->device && !r->no_kernels && !build_kernels(&t->d, m, r->dump))
+		return false;
 	return !r->embed || gg_embed(&t->d, m);
 }
 
@@ -101,6 +105,9 @@ int main(int argc, char **argv)
 			break;
 		case DUMP_KERNELS:
 			r.dump = t.value;
+			break;
+		case NO_KERNELS:
+			r.no_kernels = true;
 			break;
 		case TUNE:
 			r.tune = true;

@@ -103,7 +103,7 @@ static gg_model *through(job *j, const char *target, bool select)
 	char *quiet = d->quiet ? (char *)"-q" : NULL;
 	char *choose[] = {(char *)"gg-select", gg_printf(&j->a, "--target=%s", target),
 	                  (char *)"--layout=auto", quiet, NULL};
-	char *build[] = {(char *)"gg-build", quiet, NULL};
+	char *build[] = {(char *)"gg-build", (char *)"--no-kernels", quiet, NULL}; /* they are made here */
 	gg_buf b = {0};
 	gg_model *m = NULL;
 	bool good = gg_write(d, &b, j->m);
