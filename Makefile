@@ -254,6 +254,8 @@ install: all $(MAN) headers
 	install -d $(DESTDIR)$(PREFIX)/include/gg
 	install -m 644 $(B)/include/gg/* $(DESTDIR)$(PREFIX)/include/gg
 	install -m 644 $(wildcard $(B)/lib/gg-*.so) $(DESTDIR)$(PREFIX)/lib
+	install -d $(DESTDIR)$(PREFIX)/share/gg
+	install -m 644 lib/target/h200.json $(DESTDIR)$(PREFIX)/share/gg
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
 	for t in $(TOOLS); do install -m 644 docs/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t; done
 
