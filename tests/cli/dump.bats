@@ -140,3 +140,19 @@ opset_of() {
 			gg-dump --format=onnx | tail -c 1 | od -An -tu1 | grep -w "${want%% *}"
 	done
 }
+
+@test "--stats of sizes beyond 2^63 says the most there is" {
+	cat >big.gg <<-'END'
+		input %x : f32[4611686018427387904]
+		param %w : u8[9223372036854775807] = zeros
+		param %v : u8[9223372036854775807] = zeros
+		%y = Relu(%x)
+		%z = Relu(%y)
+		%r = Exp(%z)
+		output %r
+	END
+	gg-dump --stats big.gg >s
+	grep -qx 'parameters  2, 9223372036854775807 elements, 9223372036854775807 bytes' s
+	grep -q '^flops  *9223372036854775807' s
+	grep -q '^bytes  *9223372036854775807 written' s
+}

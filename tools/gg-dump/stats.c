@@ -10,7 +10,10 @@ static int64_t count(const gg_value *v) { return v && v->shape.rank >= 0 ? gg_sh
 static int64_t bytes(const gg_value *v)
 {
 	int64_t n = count(v);
-	return n < 0 || !v->dtype ? -1 : (int64_t)gg_packed_bytes(v->dtype, n);
+	if (n < 0 || !v->dtype)
+		return -1;
+	return n > INT64_MAX / (int64_t)gg_dtype_size(v->dtype) ? INT64_MAX
+	                                                        : (int64_t)gg_packed_bytes(v->dtype, n);
 }
 
 /* ---- csv ---------------------------------------------------------------------------------- */
@@ -86,6 +89,13 @@ static void add_op(totals *t, const char *op)
 	gg_map_puts(&t->ops, op, (void *)(uintptr_t)(n + 1));
 }
 
+/* What is too much to say is said as the most there is; b < 0 is not known. */
+static void add(int64_t *sum, int64_t b)
+{
+	if (b > 0 && __builtin_add_overflow(*sum, b, sum))
+		*sum = INT64_MAX;
+}
+
 static void add_graph(totals *t, const gg_graph *g)
 {
 	gg_graph *body;
@@ -93,18 +103,18 @@ static void add_graph(totals *t, const gg_graph *g)
 		bool param = v->kind == GG_PARAM;
 		t->params += param;
 		t->consts += !param;
-		t->param_elements += param ? count(v) : 0;
-		*(param ? &t->param_bytes : &t->const_bytes) += bytes(v);
+		add(&t->param_elements, param ? count(v) : 0);
+		add(param ? &t->param_bytes : &t->const_bytes, bytes(v));
 	}
 	for (const gg_node *n = g->first; n; n = n->next) {
 		int64_t f = gg_flops(n);
 		t->nodes++;
 		t->launches += !(n->op->flags & GG_VIEW);
 		t->unsized += f < 0;
-		t->flops += f < 0 ? 0 : f;
+		add(&t->flops, f);
 		add_op(t, n->op->name);
 		for (int i = 0; i < n->nout; i++)
-			t->value_bytes += n->out[i] && bytes(n->out[i]) > 0 ? bytes(n->out[i]) : 0;
+			add(&t->value_bytes, n->out[i] ? bytes(n->out[i]) : 0);
 		for (int i = 0; (body = gg_body(n, i)); i++)
 			add_graph(t, body);
 	}
