@@ -282,9 +282,9 @@ gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end)
 }
 
 /* What is made from wanted values is wanted too, unless the op has no gradient. */
-static void mark_made(gg_graph *g, const char *stop)
+static void mark_made(gg_node *first, const char *stop)
 {
-	for (gg_node *n = g->first; n; n = n->next) {
+	for (gg_node *n = first; n; n = n->next) {
 		bool any = false;
 		for (int i = 0; i < n->nin; i++)
 			any |= gg_grad_wanted(n->in[i].value);
@@ -327,13 +327,10 @@ static bool all_taken(gg_builder *t, const gg_node *n)
 	return true;
 }
 
-bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop)
+/* Runs the rules from `last` back to the node behind `from`. */
+bool gg_grad_back(gg_builder *t, gg_node *from, gg_node *last)
 {
-	mark_made(t->g, stop);
-	if (!dy || !gg_grad_wanted(y))
-		return dy && !t->bad;
-	y->mark = (uint64_t)(uintptr_t)dy;
-	for (gg_node *n = y->producer, *prev; n && !t->bad; n = prev) {
+	for (gg_node *n = last, *prev; n != from && !t->bad; n = prev) {
 		bool reached = false, any = false;
 		prev = n->prev;
 		for (int i = 0; i < n->nout; i++)
@@ -343,13 +340,33 @@ bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop)
 		if (!reached || !any)
 			continue;
 		if (!n->op->grad)
-			return gg_node_error(t->d, GG_UNSUPPORTED, n,
-			                     "no gradient for this op, on the way to the loss: %s",
-			                     path_from(t, n));
+			t->bad = !gg_node_error(t->d, GG_UNSUPPORTED, n,
+			                        "no gradient for this op, on the way to the loss: %s",
+			                        path_from(t, n));
+		if (t->bad)
+			return false;
 		n->mark = 0;
 		n->op->grad(t, n, gg_grad_out(n, 0));
 		if (!t->bad && !all_taken(t, n))
-			return false;
+			t->bad = true;
 	}
 	return !t->bad;
+}
+
+bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop)
+{
+	mark_made(t->g->first, stop);
+	if (!dy || !gg_grad_wanted(y))
+		return dy && !t->bad;
+	y->mark = (uint64_t)(uintptr_t)dy;
+	return gg_grad_back(t, 0, y->producer);
+}
+
+gg_node *gg_grad_parts(gg_builder *t) { return t->at ? t->at->prev : t->g->last; }
+
+gg_node *gg_grad_made(gg_builder *t, gg_node *from)
+{
+	if (!t->bad)
+		mark_made(from ? from->next : t->g->first, 0);
+	return gg_grad_parts(t);
 }

@@ -51,6 +51,14 @@ void gg_grad_lacks(gg_builder *t, const gg_node *n, const char *why);
 gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end);
 bool gg_grad_walk(gg_builder *t, gg_value *y, gg_value *dy, const char *stop);
 
+/* A rule by parts: it writes n's own work in plain nodes, from its inputs, and has the rules of those run.
+ *
+ *   gg_node *from = gg_grad_parts(t);  ... nodes ...;  gg_node *last = gg_grad_made(t, from);
+ *   gg_give(t, one of them, its gradient); ...;  gg_grad_back(t, from, last); */
+gg_node *gg_grad_parts(gg_builder *t);
+gg_node *gg_grad_made(gg_builder *t, gg_node *from);
+bool gg_grad_back(gg_builder *t, gg_node *from, gg_node *last);
+
 /* Rules of many ops. */
 void gg_grad_zero(gg_builder *t, gg_node *n, gg_value *dy);    /* constant nearly everywhere, or chance */
 void gg_grad_sum(gg_builder *t, gg_node *n, gg_value *dy);     /* of all inputs, broadcast */

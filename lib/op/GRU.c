@@ -1,4 +1,4 @@
-#include "recur.h"
+#include "recurgrad.h"
 #include <string.h>
 
 /* Gates z, r, h in W, R and B.
@@ -27,6 +27,22 @@ static const gg_recur_op recur = {
 static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
 static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
 
+static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
+{
+	gg_builder *t = k->t;
+	bool late = gg_get_int(k->n, "linear_before_reset");
+	gg_value *from = recur_plus(t, OP("MatMul", *h, k->r), k->rb), *both = OP("Add", x, from);
+	gg_value *z = OP("Sigmoid", recur_gate(k, both, 0, 1), 0),
+	         *r = OP("Sigmoid", recur_gate(k, both, 1, 1), 0);
+	gg_value *sum = late ? OP("Mul", r, recur_gate(k, from, 2, 1))
+	                     : recur_plus(t, OP("MatMul", OP("Mul", r, *h), recur_gate(k, k->r, 2, 1)),
+	                                  k->rb ? recur_gate(k, k->rb, 2, 1) : 0);
+	gg_value *now = OP("Tanh", OP("Add", recur_gate(k, x, 2, 1), sum), 0);
+	*h = OP("Add", now, OP("Mul", z, OP("Sub", *h, now)));
+}
+
+GG_GRAD(grad) { recur_grad(t, n, 3, parts); }
+
 const gg_op gg_op_GRU = {
     .name = "GRU",
     .doc = "gated recurrent layer",
@@ -39,4 +55,5 @@ const gg_op gg_op_GRU = {
     .out = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
     .optional = 1 << GG_RECUR_B | 1 << GG_RECUR_LENS,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

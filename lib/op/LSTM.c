@@ -1,4 +1,4 @@
-#include "recur.h"
+#include "recurgrad.h"
 #include <string.h>
 
 /* Gates i, o, f, c in W, R and B; peepholes i, o, f.
@@ -31,6 +31,20 @@ static const gg_recur_op recur = {.gates = 4,
 static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
 static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
 
+static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
+{
+	gg_builder *t = k->t;
+	gg_value *all = OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb));
+	gg_value *gate = OP("Sigmoid", recur_gate(k, all, 0, 3), 0),
+	         *now = OP("Tanh", recur_gate(k, all, 3, 1), 0);
+	gg_value *i = recur_gate(k, gate, 0, 1), *o = recur_gate(k, gate, 1, 1);
+	gg_value *f = gg_get_int(k->n, "input_forget") ? OP("Sub", NUM(i, 1), i) : recur_gate(k, gate, 2, 1);
+	*c = OP("Add", OP("Mul", f, *c), OP("Mul", i, now));
+	*h = OP("Mul", o, OP("Tanh", *c, 0));
+}
+
+GG_GRAD(grad) { recur_grad(t, n, 4, parts); }
+
 const gg_op gg_op_LSTM = {
     .name = "LSTM",
     .doc = "long short-term memory layer",
@@ -43,4 +57,5 @@ const gg_op gg_op_LSTM = {
     .out = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
     .optional = 1 << GG_RECUR_B | 1 << GG_RECUR_LENS | 1 << GG_RECUR_H0 | 1 << GG_RECUR_C0,
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

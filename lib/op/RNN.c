@@ -1,4 +1,4 @@
-#include "recur.h"
+#include "recurgrad.h"
 #include <string.h>
 
 /* H = f(X W + H R + bias) */
@@ -15,6 +15,14 @@ static const gg_recur_op recur = {.gates = 1, .funcs = 1, .defaults = {"Tanh"}, 
 static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
 static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
 
+static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
+{
+	gg_builder *t = k->t;
+	*h = OP("Tanh", OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb)), 0);
+}
+
+GG_GRAD(grad) { recur_grad(t, n, 1, parts); }
+
 const gg_op gg_op_RNN = {.name = "RNN",
                          .doc = "one-gate recurrent layer",
                          .min_in = 3,
@@ -26,4 +34,5 @@ const gg_op gg_op_RNN = {.name = "RNN",
                          .out = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}},
                          .optional = 1 << GG_RECUR_B | 1 << GG_RECUR_LENS,
                          .infer = infer,
-                         .eval = eval};
+                         .eval = eval,
+                         .grad = grad};

@@ -26,12 +26,9 @@ static const char *const none[] = {
     "MakeTuple",
     "TupleGetItem",
     "Reorder",
-    /* not written yet: bodies, recurrences, samples at any place */
+    /* not written yet: bodies, samples at any place */
     "Loop",
     "Scan",
-    "GRU",
-    "LSTM",
-    "RNN",
     "GridSample",
 };
 
