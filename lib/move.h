@@ -32,6 +32,8 @@ void gg_unknown_dims(gg_infer *f, int out, int rank);
 bool gg_eval_copy(gg_eval *e);                          /* out[0] has the bytes of in[0] */
 int64_t *gg_eval_ints(gg_eval *e, int i);               /* input i as i64, in e->a */
 int64_t gg_eval_int(gg_eval *e, int i, int64_t absent); /* the first element of input i */
+/* Slice: where each axis begins and how far apart its elements are (0: there is one). */
+bool gg_slice_bounds(gg_eval *e, int64_t *first, int64_t *step);
 /* Indices into an axis of n elements, made >= 0; false when one is outside. */
 bool gg_eval_indices(gg_eval *e, int64_t *v, int64_t count, int64_t n);
 

@@ -4,6 +4,7 @@
  * kernel((i - x) * s); s < 1 widens the kernel when antialias asks for it. Places outside the input
  * read the nearest element inside, or count for nothing with exclude_outside. */
 #include "nnkit.h"
+#include "resize.h"
 #include "grad.h"
 #include <math.h>
 #include <stdlib.h>
@@ -322,6 +323,33 @@ static void make_taps(const gg_node *n, mode how, const axis_map *m, int64_t o, 
 	}
 	for (int64_t i = 0; (exclude || shrink < 1) && sum != 0 && i < t->count; i++)
 		t->weight[i] /= sum;
+}
+
+bool gg_resize_axis(gg_eval *e, int axis, int64_t *at, float *weight)
+{
+	axis_map m[GG_MAX_RANK];
+	mode how = (mode)choice(e->n, "mode", modes);
+	int round = choice(e->n, "nearest_mode", rounds);
+	double w[2], shrink;
+	taps t = {.weight = w};
+	read_maps(e, m);
+	const axis_map *a = &m[axis];
+	if (a->how == CROP || how == CUBIC || (how == LINEAR && reach(e->n, how, a->scale, &shrink) != 1))
+		return false;
+	for (int64_t o = 0; o < a->out; o++, at += 2, weight += 2) {
+		if (how == NEAREST || is_identity(a)) {
+			at[0] = at[1] = is_identity(a) ? o : clamp(nearest(place(a, o), round), a->in);
+			weight[0] = 1;
+			weight[1] = 0;
+			continue;
+		}
+		make_taps(e->n, how, a, o, &t);
+		for (int i = 0; i < 2; i++) {
+			at[i] = clamp(t.first + i, a->in);
+			weight[i] = (float)w[i];
+		}
+	}
+	return true;
 }
 
 /* One axis of v, which is [outer, in, inner]. */

@@ -138,31 +138,48 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-static bool eval(gg_eval *e)
+bool gg_slice_bounds(gg_eval *e, int64_t *first, int64_t *step)
 {
-	const gg_tensor *x = &e->in[0], *y = &e->out[0];
+	const gg_tensor *x = &e->in[0];
 	int rank = x->shape.rank, n = (int)gg_count(&e->in[1]);
 	bool has_axes = e->nin > 3 && e->in[3].dtype != GG_NONE,
 	     has_steps = e->nin > 4 && e->in[4].dtype != GG_NONE;
-	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], offset = 0;
 	const int64_t *start = gg_eval_ints(e, 1), *end = gg_eval_ints(e, 2);
 	const int64_t *axes = has_axes ? gg_eval_ints(e, 3) : NULL,
-	              *step = has_steps ? gg_eval_ints(e, 4) : NULL;
+	              *steps = has_steps ? gg_eval_ints(e, 4) : NULL;
+	for (int i = 0; i < rank; i++) {
+		first[i] = 0;
+		step[i] = 1;
+	}
+	for (int j = 0; j < n; j++) {
+		int axis = axes ? gg_eval_axis(axes[j], rank) : j;
+		cut c = cut_of(x->shape.dim[axis], start[j], end[j], steps ? steps[j] : 1);
+		if (c.count != e->out[0].shape.dim[axis])
+			return gg_fail(e, "axis %d gives %lld elements, expected %lld", axis,
+			               (long long)c.count, (long long)e->out[0].shape.dim[axis]);
+		first[axis] = c.start;
+		step[axis] = c.count > 1 ? c.step : 0;
+	}
+	return true;
+}
+
+static bool eval(gg_eval *e)
+{
+	const gg_tensor *x = &e->in[0], *y = &e->out[0];
+	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], first[GG_MAX_RANK], step[GG_MAX_RANK], offset = 0;
 	size_t size = gg_dtype_size(x->dtype);
 	if (gg_count(y) == 0)
 		return true;
+	if (!gg_slice_bounds(e, first, step))
+		return false;
 	gg_strides(&x->shape, from);
 	gg_strides(&y->shape, to);
-	for (int j = 0; j < n; j++) {
-		int axis = axes ? gg_eval_axis(axes[j], rank) : j;
-		cut c = cut_of(x->shape.dim[axis], start[j], end[j], step ? step[j] : 1);
-		if (c.count != y->shape.dim[axis])
-			return gg_fail(e, "axis %d gives %lld elements, expected %lld", axis,
-			               (long long)c.count, (long long)y->shape.dim[axis]);
-		offset += c.start * from[axis];
-		from[axis] = c.count > 1 ? from[axis] * c.step : 0;
+	for (int i = 0; i < x->shape.rank; i++) {
+		offset += first[i] * from[i];
+		from[i] *= step[i];
 	}
-	gg_move(size, rank, y->shape.dim, (const char *)x->data + offset * (int64_t)size, from, y->data, to);
+	gg_move(size, x->shape.rank, y->shape.dim, (const char *)x->data + offset * (int64_t)size, from,
+	        y->data, to);
 	return true;
 }
 

@@ -78,6 +78,43 @@ static bool ok_reduce(const gg_node *n, const char **why)
 	return !axes || gg_is_const(axes) || no(why, "input 1: axes are not constant");
 }
 
+static bool ok_rank1(const gg_node *n, const char **why)
+{
+	return n->in[0].value->shape.rank >= 1 || no(why, "input 0: rank");
+}
+
+static bool ok_fixed(const gg_node *n, const char **why)
+{
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (gg_in(n, i) && !gg_is_const(gg_in(n, i)))
+			return no(why, "bounds are not constant");
+	return true;
+}
+
+static bool ok_split(const gg_node *n, const char **why)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (!n->out[i])
+			return no(why, "an output that nobody reads");
+	return true;
+}
+
+static bool ok_resize(const gg_node *n, const char **why)
+{
+	if (!ok_conv(n, why))
+		return false;
+	if (!strcmp(gg_get_string(n, "mode"), "cubic"))
+		return no(why, "mode");
+	if (gg_get_int(n, "antialias"))
+		return no(why, "antialias");
+	if (!strcmp(gg_get_string(n, "coordinate_transformation_mode"), "tf_crop_and_resize"))
+		return no(why, "coordinate_transformation_mode");
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (gg_in(n, i) && !gg_is_const(gg_in(n, i)))
+			return no(why, "scales or sizes are not constant");
+	return true;
+}
+
 static bool ok_rnn(const gg_node *n, const char **why)
 {
 	static const char *const plain[] = {"activations", "activation_alpha", "activation_beta", "clip"};
@@ -261,7 +298,7 @@ enum { MAX_COVER = 16 };
 static bool runs_pointwise(const gg_target *t, const gg_node *n)
 {
 	const gg_row *r = n ? gg_target_chosen(t, n) : 0;
-	return r && n->ncap == 0 && n->nafter == 0 && n->nout == 1 &&
+	return r && strcmp(r->kernel, "cpu_where") && n->ncap == 0 && n->nafter == 0 && n->nout == 1 &&
 	       (n->op->flags & GG_POINTWISE || !strcmp(r->kernel, "cuda_batchnorm"));
 }
 
