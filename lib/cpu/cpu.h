@@ -1,6 +1,6 @@
 /* The cpu backend, in reading order: vec.h loops over floats, dnn.h oneDNN in our words, chain.h
  * programs over tiles, then one file per kernel family: pointwise, graph_kernel, conv, matmul, pool, norm,
- * softmax, reduce, rnn, move.
+ * softmax, reduce, rnn, copy, resize.
  *
  * A kernel's output may lie over one of its inputs, exactly (in place) or not (the memory plan did
  * not know of the run). cpu_out_begin and cpu_out_end make that somebody else's problem: where it
