@@ -65,7 +65,7 @@ static const gg_option options[] = {
     {CHANGED, "print-changed", 0, 0, "print to stderr what each pass changed, as a diff"},
     {STATS, "stats", 0, 0, "count what was tried, applied and refused, and why"},
     {REMARKS, "remarks", 0, 0, "tell each near miss"},
-    {TIME, "time", 0, 0, "print the time of each pass"},
+    {TIME, "time", 0, 0, "print the processor time of each pass"},
     {LIMIT, "limit", 0, "N", "stop after N single rewrites"},
     {CHECK, "check", 0, "all", "check the whole graph after every pass, changed or not"},
     {VERIFY, "verify", 0, "[N]",

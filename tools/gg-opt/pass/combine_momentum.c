@@ -27,6 +27,24 @@ static bool together(const struct kind *k, const gg_node *a, const gg_node *b)
 	       gg_in(a, k->grad)->dtype == gg_in(b, k->grad)->dtype;
 }
 
+/* One reads, or updates too, what the other updates in place. */
+static bool crosses(const struct kind *k, const gg_node *a, const gg_node *b)
+{
+	for (int i = 0; i < k->width; i++)
+		for (int s = k->var; s < k->var + 2; s++)
+			if (gg_in(a, i) == gg_in(b, s) || gg_in(b, i) == gg_in(a, s))
+				return true;
+	return false;
+}
+
+static bool crosses_any(const struct kind *k, gg_node *const *member, int count, const gg_node *n)
+{
+	for (int i = 0; i < count; i++)
+		if (crosses(k, member[i], n))
+			return true;
+	return false;
+}
+
 static bool combine(gg_pass_run *p, const struct kind *k, gg_node **member, int count)
 {
 	gg_node *last = member[count - 1], *n;
@@ -73,12 +91,12 @@ static bool run_kind(gg_pass_run *p, gg_graph *g, const struct kind *k)
 	for (size_t i = 0; i < n && good; i++) {
 		int count = 0;
 		for (size_t j = i; all[i] && j < n && count < MOST; j++)
-			if (all[j] && together(k, all[i], all[j])) {
+			if (all[j] && together(k, all[i], all[j]) && !crosses_any(k, member, count, all[j])) {
 				member[count++] = all[j];
 				all[j] = j > i ? 0 : all[j];
 			}
 		if (count == 1)
-			gg_refused(p, member[0], "no other update has its dtypes");
+			gg_refused(p, member[0], "no other update has its dtypes and a state of its own");
 		if (count < 2)
 			continue;
 		if (!gg_apply(p, member[0]))
@@ -106,8 +124,10 @@ const gg_pass gg_pass_combine_momentum = {
         "parameter and momentum.\n"
         "Members have one dtype of parameters and one of gradients; at most eight go into one op. Left out: "
         "a member whose\n"
-        "result is read by a node of the step, or that control edges tie to one, and one that would be "
-        "alone.",
+        "result is read by a node of the step, or that control edges tie to one, one that reads or updates "
+        "what "
+        "another\n"
+        "updates, and one that would be alone.",
     .ops = "FusedScaleApplyMomentum FusedWeightScaleApplyMomentum",
     .pipeline = "optimize:90",
     .exact = true,

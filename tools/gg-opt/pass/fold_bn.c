@@ -116,6 +116,7 @@ static bool fold(gg_pass_run *p, gg_node *bn, gg_node *n, int axis)
 	const char *base = gg_printf(&p->scratch, "%s.folded", bias ? bias->name : bn->in[2].value->name);
 	gg_set_input(n, 1, w);
 	gg_set_input(n, 2, gg_add_tensor(n->graph, base, &shift));
+	gg_del_attr(n, "beta"); /* of a Gemm that had no bias it said nothing */
 	gg_merge_loc(n, bn);
 	const char *name = bn->out[0]->name;
 	bool keep = gg_is_output(bn->out[0]);
