@@ -41,7 +41,7 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	*h = OP("Add", now, OP("Mul", z, OP("Sub", *h, now)));
 }
 
-GG_GRAD(grad) { recur_grad(t, n, 3, parts); }
+GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
 
 const gg_op gg_op_GRU = {
     .name = "GRU",

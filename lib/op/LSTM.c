@@ -43,7 +43,7 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	*h = OP("Mul", o, OP("Tanh", *c, 0));
 }
 
-GG_GRAD(grad) { recur_grad(t, n, 4, parts); }
+GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
 
 const gg_op gg_op_LSTM = {
     .name = "LSTM",

@@ -21,7 +21,7 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	*h = OP("Tanh", OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb)), 0);
 }
 
-GG_GRAD(grad) { recur_grad(t, n, 1, parts); }
+GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
 
 const gg_op gg_op_RNN = {.name = "RNN",
                          .doc = "one-gate recurrent layer",

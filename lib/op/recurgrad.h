@@ -5,6 +5,7 @@
 
 #include "grad.h"
 #include "recur.h"
+#include <strings.h>
 
 typedef struct recur_parts { /* one direction */
 	gg_builder *t;
@@ -40,10 +41,20 @@ static inline gg_value *recur_plus(gg_builder *t, gg_value *v, gg_value *bias)
 	return bias ? gg_put_op(t, "Add", v, bias) : v;
 }
 
-static inline bool recur_plain(gg_builder *t, gg_node *n)
+/* The activations are the op's own, though they may be written out. */
+static inline bool recur_usual(const gg_node *n, const gg_recur_op *op)
+{
+	const gg_attr *a = gg_find_attr(n, "activations");
+	for (int i = 0; a && i < a->n; i++)
+		if (strcasecmp(a->strings[i], op->defaults[i % op->funcs]))
+			return false;
+	return true;
+}
+
+static inline bool recur_plain(gg_builder *t, gg_node *n, const gg_recur_op *op)
 {
 	const char *why = 0;
-	if (gg_find_attr(n, "activations") || gg_find_attr(n, "clip"))
+	if (!recur_usual(n, op) || gg_find_attr(n, "clip"))
 		why = "with activations of its own, or clip";
 	else if (gg_get_int(n, "layout") || (gg_in(n, GG_RECUR_LENS)))
 		why = "with layout 1, or lengths of sequences";
@@ -98,13 +109,13 @@ static inline void recur_direction(gg_builder *t, gg_node *n, int gates, recur_s
 	gg_grad_back(t, from, last);
 }
 
-static inline void recur_grad(gg_builder *t, gg_node *n, int gates, recur_step *step)
+static inline void recur_grad(gg_builder *t, gg_node *n, const gg_recur_op *op, recur_step *step)
 {
 	const char *way = gg_get_string(n, "direction");
-	if (!recur_plain(t, n))
+	if (!recur_plain(t, n, op))
 		return;
 	for (int64_t d = 0; d < IN(1)->shape.dim[0] && !t->bad; d++)
-		recur_direction(t, n, gates, step, d, d == 1 || !strcmp(way, "reverse"));
+		recur_direction(t, n, op->gates, step, d, d == 1 || !strcmp(way, "reverse"));
 }
 
 #endif

@@ -180,7 +180,7 @@ CASES = {
               "%r = LSTM(%x, %w, %u, _, _, %h, %c) {direction=\"bidirectional\"}"),
              ({"x": (2, 2, 2), "w": (1, 8, 2), "u": (1, 8, 2), "b": (1, 16)},
               "%y, %h, %r = LSTM(%x, %w, %u, %b) {direction=\"reverse\", input_forget=1}")],
-    "RNN": [({"x": (3, 2, 3), "w": (1, 2, 3), "u": (1, 2, 2), "b": (1, 4)}, "%r, %h = RNN(%x, %w, %u, %b)"),
+    "RNN": [({"x": (3, 2, 3), "w": (1, 2, 3), "u": (1, 2, 2), "b": (1, 4)}, "%r, %h = RNN(%x, %w, %u, %b) {activations=[\"Tanh\"]}"),
             ({"x": (3, 2, 1), "w": (1, 2, 1), "u": (1, 2, 2)}, "%y, %r = RNN(%x, %w, %u) {direction=\"reverse\"}")],
     "GatherElements": [({"x": (4, 3)}, "const %i : i64[2,3] = [0, 2, -1, 0, 3, 1]\n%h = GatherElements(%x, %i)\n%r = Mul(%h, %h)"),
                        ({"x": (2, 4)}, "const %i : i32[2,3] = [0, 2, 2, 0, 3, 1]\n%h = GatherElements(%x, %i) {axis=-1}\n%r = Mul(%h, %h)")],
