@@ -22,7 +22,8 @@ static bool infer(gg_infer *f)
 
 static bool eval(gg_eval *e)
 {
-	return gg_unsupported(e, "it has no kernel: gg-parse makes plain nodes of it");
+	return gg_unsupported(
+	    e, "it has no kernel, only plain nodes: gg-select for a target with kernels puts them in");
 }
 
 /* n again, before `at`, with inputs as `now` has them. */
