@@ -117,7 +117,7 @@ static int first_side(gg_cut *c, const gg_node *n, const gg_pick *k, bool nhwc)
 		return GG_CUT_NO;
 	if (k->fixed)
 		return gg_node_layout(n) == GG_NHWC ? GG_CUT_YES : GG_CUT_NO;
-	return nhwc && k->row->layouts & GG_MIXED ? GG_CUT_YES : gg_cut_node(c);
+	return nhwc && k->row->layouts & GG_BEST_NHWC ? GG_CUT_YES : gg_cut_node(c);
 }
 
 static int64_t cost_of(const gg_layouts *l, const gg_value *v) { return bytes_of(v) + l->t->call; }
@@ -149,6 +149,8 @@ static bool makes_what_matters(const gg_node *n)
 /* A kernel that converts on its way: to channels-last where it works so, else to how its result lies. */
 static void weigh_any(gg_cut *c, int made, const gg_pick *k, const gg_use *u, int64_t cost)
 {
+	if (k->row->layouts & GG_MOVES)
+		return;
 	if (k->row->layouts & GG_BEST_NHWC && u - u->node->in < 2)
 		arc(c, made, GG_CUT_YES, cost);
 	else if (makes_what_matters(u->node))
@@ -262,6 +264,8 @@ static void add_cost(const gg_layouts *l, gg_layout_cost *sum, const gg_value *v
 			bool differs = v->layout != needed(r, u->node, i);
 			convert |= differs;
 			sum->cost += differs && continues(u) ? cost_of(l, v) : 0;
+		} else if (r->layouts & GG_MOVES) {
+			continue;
 		} else if (r->layouts & GG_BEST_NHWC && i < 2) {
 			if (v->layout == GG_PLAIN)
 				convert_once(l, sum, v);

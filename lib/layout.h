@@ -29,8 +29,8 @@ typedef struct gg_layouts {
 	gg_pick *pick;
 } gg_layouts;
 
-/* Sets the layouts of all values that nodes make, so that the whole graph costs least. nhwc: convolutions
- * and pools make channels-last at any cost. Returns how many nodes had a choice. */
+/* Sets the layouts of all values that nodes make, so that the whole graph costs least. nhwc: kernels
+ * that work in channels-last make it at any cost. Returns how many nodes had a choice. */
 int gg_choose_layouts(const gg_layouts *l, bool nhwc);
 /* As the layouts are now: the conversions of the whole graph, and of what n reads and makes. */
 gg_layout_cost gg_graph_layout_cost(const gg_layouts *l);

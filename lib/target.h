@@ -8,6 +8,7 @@
 /* In a row's layouts: inputs and outputs need not agree, the kernel reorders on its way. */
 #define GG_MIXED (1u << 31)
 #define GG_BEST_NHWC (1u << 29) /* with MIXED: the kernel works in nhwc, and reorders what lies otherwise */
+#define GG_MOVES (1u << 28)     /* with MIXED: the kernel moves every element anyway, wherever to */
 #define GG_PLAIN_OUT (1u << 30) /* output 0 is a weight's: plain unless somebody wants it otherwise */
 
 typedef struct gg_row {

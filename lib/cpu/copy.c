@@ -25,20 +25,41 @@ static void move_all(size_t size, int rank, const int64_t *dim, const char *src,
 	}
 }
 
+/* The axis in the order of memory. */
+static int physical_axis(int axis, int rank, gg_layout l)
+{
+	return l != GG_NHWC || rank < 3 || axis == 0 ? axis : axis == 1 ? rank - 1 : axis - 1;
+}
+
+/* Values by axis to values by axis in the order of memory. */
+static void to_physical(int rank, gg_layout l, int64_t *v)
+{
+	gg_shape s = {.rank = rank};
+	memcpy(s.dim, v, (size_t)rank * sizeof *v);
+	cpu_physical(&s, l, v);
+}
+
 static bool run_transpose(gg_call *c)
 {
 	const gg_tensor *x = &c->in[0], *y = &c->out[0];
 	const gg_attr *perm = gg_find_attr(c->node, "perm");
+	gg_layout lx = c->in_layout[0], ly = c->out_layout[0];
 	int rank = x->shape.rank;
 	int64_t stride[GG_MAX_RANK], from[GG_MAX_RANK], to[GG_MAX_RANK];
+	gg_shape px = x->shape, py = y->shape;
 	if (!gg_count(x))
 		return true;
-	gg_strides(&x->shape, stride);
-	gg_strides(&y->shape, to);
-	for (int i = 0; i < rank; i++)
-		from[i] = stride[perm ? gg_eval_axis(perm->ints[i], rank) : rank - 1 - i];
+	cpu_physical(&x->shape, lx, px.dim);
+	cpu_physical(&y->shape, ly, py.dim);
+	gg_strides(&px, stride);
+	gg_strides(&py, to);
+	for (int i = 0; i < rank; i++) {
+		int axis = perm ? gg_eval_axis(perm->ints[i], rank) : rank - 1 - i;
+		from[i] = stride[physical_axis(axis, rank, lx)];
+	}
+	to_physical(rank, ly, from);
 	char *out = (char *)cpu_out_begin(c, 1, (int[]){0});
-	move_all(gg_dtype_size(x->dtype), rank, y->shape.dim, x->data, from, out, to);
+	move_all(gg_dtype_size(x->dtype), rank, py.dim, x->data, from, out, to);
 	cpu_out_end(c, (float *)(void *)out);
 	return true;
 }
@@ -50,12 +71,6 @@ static int64_t product(const int64_t *dim, int from, int to)
 	for (int i = from; i < to; i++)
 		n *= dim[i];
 	return n;
-}
-
-/* The axis in the order of memory. */
-static int physical_axis(int axis, int rank, gg_layout l)
-{
-	return l != GG_NHWC || rank < 3 || axis == 0 ? axis : axis == 1 ? rank - 1 : axis - 1;
 }
 
 static bool run_concat(gg_call *c)
@@ -113,14 +128,6 @@ static bool run_split(gg_call *c)
 	return true;
 }
 const gg_kernel cpu_split = {"cpu_split", 0, run_split, 0};
-
-/* Values by axis to values by axis in the order of memory. */
-static void to_physical(int rank, gg_layout l, int64_t *v)
-{
-	gg_shape s = {.rank = rank};
-	memcpy(s.dim, v, (size_t)rank * sizeof *v);
-	cpu_physical(&s, l, v);
-}
 
 static bool run_slice(gg_call *c)
 {

@@ -104,33 +104,100 @@ static float *move_last(const gg_tensor *t, uint32_t bits)
 	return p;
 }
 
-static bool run(gg_call *c)
+/* The result's axes longer than 1 in the order in which folding leaves them, and as they shall lie. */
+typedef struct order {
+	int n, axis[GG_MAX_RANK];
+} order;
+
+static int physical(int k, int rank, gg_layout l) /* the axis that lies at place k */
 {
-	const gg_tensor *x = &c->in[cpu_slot(c, c->node, 0)];
-	int rank = x->shape.rank, runs = 0, kind = 0;
-	uint32_t bits = reduced_axes(c, rank);
-	int64_t size[GG_MAX_RANK + 2] = {1}, total = gg_count(x); /* kept, reduced, kept, ... */
-	while (strcmp(names[kind], c->node->op->name))
-		kind++;
-	if (!gg_count(&c->out[0]))
-		return true;
-	if (!total || !bits)
-		return cpu_reference(c, c->out[0].data);
-	for (int i = 0; i < rank; i++) {
+	return l != GG_NHWC || rank < 3 || k == 0 ? k : k == rank - 1 ? 1 : k + 1;
+}
+
+static order folded_order(const gg_call *c, int rank, gg_layout l, uint32_t bits)
+{
+	order o = {0};
+	bool keep = gg_get_int(c->node, "keepdims");
+	for (int k = 0; k < rank; k++) {
+		int i = physical(k, rank, l), gone = keep ? 0 : __builtin_popcount(bits & ((1u << i) - 1));
+		if (!(bits >> i & 1) && c->out[0].shape.dim[i - gone] != 1)
+			o.axis[o.n++] = i - gone;
+	}
+	return o;
+}
+
+static order wanted_order(const gg_call *c)
+{
+	order o = {0};
+	const gg_shape *y = &c->out[0].shape;
+	for (int k = 0; k < y->rank; k++) {
+		int i = physical(k, y->rank, c->out_layout[0]);
+		if (y->dim[i] != 1)
+			o.axis[o.n++] = i;
+	}
+	return o;
+}
+
+static void reorder(const gg_call *c, const order *is, const order *want, const float *from, float *to)
+{
+	int64_t dim[GG_MAX_RANK], s[GG_MAX_RANK], d[GG_MAX_RANK], by_axis[GG_MAX_RANK], n = 1;
+	for (int k = want->n; k-- > 0; n *= c->out[0].shape.dim[want->axis[k]])
+		by_axis[want->axis[k]] = n;
+	n = 1;
+	for (int k = is->n; k-- > 0; n *= dim[k]) {
+		dim[k] = c->out[0].shape.dim[is->axis[k]];
+		s[k] = n;
+		d[k] = by_axis[is->axis[k]];
+	}
+	gg_move(sizeof *to, is->n, dim, from, s, to, d);
+}
+
+/* Folds x, whose axes are in the order of memory. */
+static void fold_all(enum kind kind, const gg_tensor *x, uint32_t bits, int64_t count, float *y)
+{
+	int64_t size[GG_MAX_RANK + 2] = {1}; /* kept, reduced, kept, ... */
+	int runs = 0;
+	float *moved = 0;
+	for (int i = 0; i < x->shape.rank; i++) {
 		if (x->shape.dim[i] == 1)
 			continue;
 		if ((bits >> i & 1) != (uint32_t)(runs & 1))
 			size[++runs] = 1;
 		size[runs] *= x->shape.dim[i];
 	}
-	float *out = cpu_out_begin(c, 1, (int[]){0}), *moved = 0;
 	if (runs > 2) {
 		moved = move_last(x, bits);
-		size[0] = gg_count(&c->out[0]);
-		size[1] = total / size[0];
+		size[0] = count;
+		size[1] = gg_count(x) / count;
 	}
-	fold(kind, size[0], runs ? size[1] : 1, runs == 2 ? size[2] : 1, moved ? moved : x->data, out);
+	fold(kind, size[0], runs ? size[1] : 1, runs == 2 ? size[2] : 1, moved ? moved : x->data, y);
 	free(moved);
+}
+
+static bool run(gg_call *c)
+{
+	int slot = cpu_slot(c, c->node, 0), kind = 0;
+	gg_tensor x = c->in[slot];
+	gg_layout l = c->in_layout[slot];
+	int rank = x.shape.rank;
+	uint32_t bits = reduced_axes(c, rank), there = 0;
+	while (strcmp(names[kind], c->node->op->name))
+		kind++;
+	if (!gg_count(&c->out[0]))
+		return true;
+	if (!gg_count(&x) || !bits)
+		return cpu_reference(c, c->out[0].data);
+	cpu_physical(&c->in[slot].shape, l, x.shape.dim);
+	for (int k = 0; k < rank; k++)
+		there |= (bits >> physical(k, rank, l) & 1) << k;
+	order is = folded_order(c, rank, l, bits), want = wanted_order(c);
+	bool turn = memcmp(is.axis, want.axis, sizeof is.axis);
+	float *out = cpu_out_begin(c, 1, (int[]){slot}), *y = turn ? gg_xaligned(gg_nbytes(&c->out[0])) : out;
+	fold_all(kind, &x, there, gg_count(&c->out[0]), y);
+	if (turn) {
+		reorder(c, &is, &want, y, out);
+		free(y);
+	}
 	cpu_out_end(c, out);
 	return true;
 }

@@ -7,6 +7,7 @@
 #define P (1u << GG_PLAIN)
 #define PN (1u << GG_PLAIN | 1u << GG_NHWC)
 #define MIX (PN | GG_MIXED)
+#define MOVES (MIX | GG_MOVES)
 #define BEST (MIX | GG_BEST_NHWC)
 #define BEST_WEIGHT (BEST | GG_PLAIN_OUT)
 

@@ -23,7 +23,7 @@ setup() {
 		%c = Conv(%b, %w2) {pads=[1,1,1,1]}
 		%r = Add(%c, %b)
 		%g = GlobalAveragePool(%r)
-		%t = Transpose(%r)
+		%t = Softmax(%r)
 		output %g
 		output %t
 	END
@@ -66,7 +66,7 @@ setup() {
 		c	Conv	cpu_conv nhwc (plain would convert 2048 bytes more, 1 reorder instead of 0)
 		r	Add	cpu_pointwise nhwc (plain would convert 1024 bytes more, 2 reorders instead of 1)
 		g	GlobalAveragePool	cpu_global_pool
-		t	Transpose	cpu_transpose
+		t	Softmax	cpu_softmax
 		layouts: chosen for 4 nodes; 1 reorder, 1792 bytes converted in all
 	END
 }
@@ -89,6 +89,35 @@ setup() {
 	done
 }
 
+@test "layouts: what moves, joins, cuts or adds up channels-last values needs no conversion" {
+	cat >g.gg <<-'END'
+		input %x : f32[1,8,12,12]
+		param %w : f32[8,8,3,3] = normal(1, 0, 0.2)
+		const %sizes : i64[2] = [3, 5]
+		const %from : i64[1] = [2]
+		const %to : i64[1] = [10]
+		const %axis : i64[1] = [2]
+		const %spatial : i64[2] = [2, 3]
+		const %scales : f32[4] = [1, 1, 2, 2]
+		%a = Conv(%x, %w) {pads=[1,1,1,1]}
+		%p, %q = Split(%a, %sizes) {axis=1}
+		%c = Concat(%q, %p) {axis=1}
+		%u = Resize(%c, _, %scales) {mode="linear"}
+		%s = Slice(%u, %from, %to, %axis)
+		%d = Conv(%s, %w) {pads=[1,1,1,1]}
+		%m = ReduceMean(%d, %spatial)
+		%e = Sub(%d, %m)
+		%y = Conv(%e, %w) {pads=[1,1,1,1]}
+		%t = Transpose(%y) {perm=[0,2,3,1]}
+		%z = Softmax(%t)
+		output %z
+	END
+	gg-select --layout=auto g.gg | gg-build | gg-dump >built
+	! grep Reorder built
+	[ "$(grep -o layout=nhwc built | wc -l)" -eq 9 ]
+	gg-select --layout=auto g.gg | gg-run -q --compare=ref
+}
+
 @test "it adds no node; gg-build adds the conversions" {
 	gg-select --layout=auto conv.gg | gg-dump >auto
 	! grep Reorder auto
@@ -105,7 +134,7 @@ setup() {
 		cpu_conv nhwc Conv "c"
 		cpu_pointwise nhwc Add "r"
 		cpu_global_pool plain GlobalAveragePool "g"
-		cpu_transpose plain Transpose "t"
+		cpu_softmax plain Softmax "t"
 	END
 	sed -i 's/cpu_pointwise nhwc Relu/ref plain Relu/' choices
 	gg-select --layout=auto --load-choices=choices --explain conv.gg 2>log >b

@@ -74,7 +74,9 @@ static bool may_turn(const gg_value *v, const gg_node *n)
 	const gg_row *made = v && v->producer ? gg_target_chosen(gg_target_find("cpu"), v->producer) : 0;
 	if (v && v->producer && (!made || !(made->layouts >> GG_NHWC & 1)))
 		return false;
-	if (!v || v->data || v->shape.rank < 3 || v->shape.rank != out->shape.rank)
+	const gg_row *r = gg_target_chosen(gg_target_find("cpu"), n);
+	if (!v || v->data || v->shape.rank < 3 ||
+	    (v->shape.rank != out->shape.rank && !(r->layouts & GG_MIXED)))
 		return false;
 	return !(n->op->flags & GG_POINTWISE) || gg_shape_eq(&v->shape, &out->shape);
 }
