@@ -19,7 +19,7 @@
 	F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) F(cuStreamWaitEvent) \
 	F(cuStreamSynchronize) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
 	F(cuGraphInstantiateWithFlags) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuGraphLaunch) \
-	F(cuModuleLoadData) F(cuModuleGetFunction) F(cuLaunchKernel) F(cuEventCreate) F(cuEventRecord) \
+	F(cuModuleLoadData) F(cuModuleGetFunction) F(cuLaunchKernel) F(cuFuncSetAttribute) F(cuEventCreate) F(cuEventRecord) \
 	F(cuEventSynchronize) F(cuEventElapsedTime)
 #define RTC_FUNCTIONS(F) \
 	F(nvrtcVersion) F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) \

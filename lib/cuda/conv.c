@@ -12,13 +12,14 @@
 
 typedef struct conv {
 	dnn_plan *plan;
-	cuda_kernel direct; /* where plan is NULL */
+	cuda_kernel direct; /* where plan and own are NULL */
 	int bias, add;      /* inputs of the call that the engine takes; -1: absent */
 	void *norm;         /* a BatchNormalization that it takes: scales, then shifts; NULL: none */
 	bool to_x, to_y, to_w;
 	cuda_copy reorder_x, reorder_y, reorder_w;
 	bool folded; /* pairs of rows and columns became channels */
 	cuda_kernel fold;
+	cuda_kernel own;                  /* tile.c's, where it is better than the plan */
 	size_t at_x, at_y, at_w, at_plan; /* in scratch */
 	void *weight;                     /* packed, on the device */
 	cuda_chain *rest;
@@ -128,6 +129,22 @@ static bool absorb_norm(gg_call *c, conv *k, dnn_conv *o)
 	bool good = k->norm && cuda_device.upload(c->d, k->norm, p, bytes);
 	free(p);
 	o->scale = true;
+	return good;
+}
+
+/* The same numbers of a convolution without one: its bias, which is constant, or nothing. */
+static bool plain_norm(gg_call *c, conv *k, int64_t channels)
+{
+	int bias = cuda_slot(c, c->node, 2);
+	size_t at = shifts_at(channels) / sizeof(float), bytes = 2 * shifts_at(channels);
+	float *p = gg_xcalloc(2 * at + 1, sizeof *p);
+	for (int64_t i = 0; i < channels; i++) {
+		p[i] = 1;
+		p[at + (size_t)i] = k->bias < 0 ? 0 : (float)gg_get_f64(&c->in[bias], i);
+	}
+	k->norm = cuda_device.alloc(c->d, bytes, c->in_value[1]->name);
+	bool good = k->norm && cuda_device.upload(c->d, k->norm, p, bytes);
+	free(p);
 	return good;
 }
 
@@ -336,23 +353,6 @@ static int64_t padded_channels(const dnn_conv *o)
 	           : o->cin;
 }
 
-static bool make_engine(gg_call *c, conv *k, dnn_conv *o, size_t *workspace)
-{
-	int64_t cin = o->cin;
-	dnn_conv f;
-	if (c->in_const[1] && fold_shape(o, &f) && (k->plan = dnn_conv_plan(c->d, &f, workspace))) {
-		k->folded = true;
-		return true;
-	}
-	if (c->in_const[1])
-		o->cin = padded_channels(o);
-	if (!(k->plan = dnn_conv_plan(c->d, o, workspace))) {
-		o->cin = cin;
-		return false;
-	}
-	return true;
-}
-
 static bool make_reorder_y(gg_call *c, conv *k, const dnn_conv *o)
 {
 	gg_layout want = o->nhwc ? GG_NHWC : GG_PLAIN;
@@ -394,6 +394,125 @@ static bool make_moves(gg_call *c, conv *k, const dnn_conv *o, size_t workspace)
 	}
 	k->at_plan = take(c, workspace);
 	return true;
+}
+
+/* ---- a product of our own ------------------------------------------------------------------------ */
+
+/* Windows of one place, and those of a folded stem whose rows are 64 elements. */
+static bool as_tile(const gg_call *c, const conv *k, const dnn_conv *o, cuda_tile *t)
+{
+	dnn_conv f;
+	*t = (cuda_tile){.dtype = o->dtype, .n = o->cout, .add = o->add, .relu = o->relu};
+	if (!o->nhwc || o->nd != 2 || o->group != 1 || !c->in_const[1] || k->to_y ||
+	    (k->bias >= 0 && !c->in_const[k->bias]))
+		return false;
+	t->m = o->batch * o->out[0] * o->out[1];
+	t->rows = o->out[0];
+	t->cols = o->out[1];
+	if (k->folded && fold_shape(o, &f) && f.kernel[1] == 4) {
+		t->k = f.kernel[0] * 64;
+		t->col = 16;
+		t->row = t->step = f.in[1] * 16;
+		t->image = f.in[0] * t->row;
+	} else if (!k->folded) {
+		for (int i = 0; i < 2; i++)
+			if (o->kernel[i] != 1 || o->before[i] || o->after[i])
+				return false;
+		t->k = o->cin;
+		t->col = o->stride[1] * o->cin;
+		t->row = o->stride[0] * o->in[1] * o->cin;
+		t->image = o->in[0] * o->in[1] * o->cin;
+		t->step = 64;
+	}
+	return cuda_tile_fits(t);
+}
+
+/* Where memory is the limit, and there is work for all processors. */
+static bool wants_tile(const conv *k, const cuda_tile *t)
+{
+	double x = k->folded ? (double)t->m * 16 : (double)t->m * (double)t->k;
+	double y = (double)t->m * (double)t->n * (t->add ? 2 : 1);
+	double work = 2 * (double)t->m * (double)t->n * (double)t->k, bytes = 2 * (x + y);
+	return k->folded || (t->m >= 128 * 2 * cuda_processors && work / bytes < (t->add ? 120 : 90));
+}
+
+typedef struct trial {
+	const conv *k;
+	gg_diag *d;
+	void *at[5];
+} trial;
+
+static bool run_trial(void *p)
+{
+	const trial *t = p;
+	return cuda_tile_run(t->d, &t->k->own, t->at[0], t->at[1], t->k->norm, t->k->norm, t->at[2],
+	                     t->at[3]);
+}
+
+/* Milliseconds; below 0: it was not measured. */
+static float measure(gg_call *c, const conv *k, const cuda_tile *t)
+{
+	gg_diag silent = {.silent = true};
+	trial r = {.k = k, .d = &silent};
+	size_t x = (size_t)(t->m / (t->rows * t->cols) * t->image), y = (size_t)(t->m * t->n);
+	const size_t elements[] = {x, (size_t)(t->n * t->k), t->add ? y : 0, y};
+	bool good = true;
+	for (int i = 0; i < 4 && good; i++)
+		good = (r.at[i] = cuda_device.alloc(c->d, elements[i] * 2, "tuning")) &&
+		       cuda_device.fill(c->d, r.at[i], 0x2a, elements[i] * 2);
+	float ms = good ? cuda_measure(run_trial, &r) : -1;
+	for (int i = 0; i < 4; i++)
+		if (r.at[i])
+			cuda_device.release(r.at[i]);
+	return ms;
+}
+
+/* Takes the plan's place where it is better, by measure or by what bounds it. */
+static bool make_tile(gg_call *c, conv *k, const dnn_conv *o)
+{
+	cuda_tile t;
+	bool measured = k->plan && dnn_plan_ms(k->plan) > 0, own = k->norm != NULL;
+	if (!as_tile(c, k, o, &t) || (k->plan && !measured && !wants_tile(k, &t)))
+		return true;
+	if ((!own && !plain_norm(c, k, o->cout)) || !cuda_tile_make(c->d, &t, &k->own))
+		return false;
+	float ms = measured ? measure(c, k, &t) : 0, plan = measured ? dnn_plan_ms(k->plan) : 0;
+	if (measured)
+		gg_verbose(c->d,
+		           "node '%s': %.4f ms by a kernel of our own, %.4f ms by cuDNN (k %lld, n %lld%s)",
+		           gg_node_name(c->node), (double)ms, (double)plan, (long long)t.k, (long long)t.n,
+		           t.add ? ", add" : "");
+	if (measured && (ms < 0 || ms >= plan)) {
+		k->own.f = NULL;
+		if (!own)
+			drop_norm(k);
+	}
+	return true;
+}
+
+/* cuDNN's, or a kernel of our own; false: reported, or there is none, and both are NULL. */
+static bool make_engine(gg_call *c, conv *k, dnn_conv *o, size_t *workspace)
+{
+	int64_t cin = o->cin;
+	dnn_conv f;
+	*workspace = 0;
+	if (c->in_const[1] && fold_shape(o, &f)) {
+		k->plan = dnn_conv_plan(c->d, &f, workspace);
+		k->folded = true;
+		if (!make_tile(c, k, o))
+			return false;
+		if (k->plan || k->own.f)
+			return true;
+		k->folded = false;
+	}
+	if (c->in_const[1])
+		o->cin = padded_channels(o);
+	k->plan = dnn_conv_plan(c->d, o, workspace);
+	if (!make_tile(c, k, o))
+		return false;
+	if (!k->plan && !k->own.f)
+		o->cin = cin;
+	return k->plan || k->own.f;
 }
 
 static bool prepare(gg_call *c, bool tf32)
@@ -442,7 +561,7 @@ static bool run(gg_call *c)
 	void *y = k->to_y ? scratch + k->at_y : c->out[0].data;
 	if (k->empty)
 		return true;
-	if (!k->plan) {
+	if (!k->plan && !k->own.f) {
 		void *arg[] = {c->in[0].data, c->in[1].data, c->out[0].data};
 		return cuda_launch(c->d, &k->direct, 3, arg) && cuda_chain_run(k->rest, c);
 	}
@@ -464,8 +583,9 @@ static bool run(gg_call *c)
 	const char *norm = k->norm, *bias = norm          ? norm + shifts_at(c->out[0].shape.dim[1])
 	                                    : k->bias < 0 ? NULL
 	                                                  : c->in[k->bias].data;
-	if (!dnn_conv_run(c->d, k->plan, x, w, norm, bias, k->add < 0 ? NULL : c->in[k->add].data, y,
-	                  scratch + k->at_plan))
+	const void *add = k->add < 0 ? NULL : c->in[k->add].data;
+	if (k->own.f ? !cuda_tile_run(c->d, &k->own, x, w, norm, bias, add, y)
+	             : !dnn_conv_run(c->d, k->plan, x, w, norm, bias, add, y, scratch + k->at_plan))
 		return false;
 	if (k->to_y && !cuda_copy_run(c->d, &k->reorder_y, y, c->out[0].data))
 		return false;

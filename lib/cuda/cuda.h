@@ -34,13 +34,15 @@ const gg_built *cuda_built(size_t *n);
 /* ---- jit.c ------------------------------------------------------------------------------------- */
 typedef struct cuda_kernel {
 	CUfunction f;
-	unsigned grid, block;
+	unsigned grid, block, shared;
 } cuda_kernel;
 /* Compiles `source`, whose kernel is named k; what every source may use is put before it. The same
  * source is compiled once. `defines` are lines that go before all. */
 bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kernel *k);
 /* All of a kernel's arguments are pointers. */
 bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg);
+/* Blocks get so many bytes of memory that they share. */
+bool cuda_share(gg_diag *d, cuda_kernel *k, unsigned bytes);
 /* Threads for `work` items, `block` a block, as many as keep the device busy. */
 void cuda_spread(cuda_kernel *k, int64_t work, unsigned block);
 const char *cuda_type(gg_dtype t);    /* how it lies in memory: "f16" */
@@ -91,6 +93,22 @@ bool cuda_copy_run(gg_diag *d, const cuda_copy *k, const void *in, void *out);
 bool cuda_reorder_make(gg_diag *d, gg_dtype t, const gg_shape *s, gg_layout from, gg_layout to,
                        int64_t channels, cuda_copy *out);
 
+/* ---- tile.c ------------------------------------------------------------------------------------ */
+/* y[m, n] = relu(x w * scale + shift + add) of half types; w is [n, k], scale and shift are f32 by column.
+ * Row i of x has k / 64 pieces of 64 elements, `step` apart; the first is at i / (rows * cols) * image
+ * + i / cols % rows * row + i % cols * col. */
+typedef struct cuda_tile {
+	gg_dtype dtype;
+	int64_t m, n, k, rows, cols, image, row, col, step;
+	bool add, relu;
+} cuda_tile;
+/* What speaks to tensor cores in generated source; HALF is the dtype's name as text. */
+extern const char cuda_tensor_text[];
+bool cuda_tile_fits(const cuda_tile *o);
+bool cuda_tile_make(gg_diag *d, const cuda_tile *o, cuda_kernel *k);
+bool cuda_tile_run(gg_diag *d, const cuda_kernel *k, const void *x, const void *w, const void *scale,
+                   const void *shift, const void *add, void *y);
+
 /* ---- dnn.c: cuDNN's graph API ------------------------------------------------------------------ */
 typedef struct dnn_conv {
 	gg_dtype dtype;
@@ -107,14 +125,6 @@ float dnn_plan_ms(const dnn_plan *p); /* as measured; 0: it was not */
 dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace);
 bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *scale,
                   const void *bias, const void *add, void *y, void *workspace);
-typedef struct dnn_attention {
-	gg_dtype dtype;
-	int64_t batch, heads, q, kv, size, vsize;
-	int64_t sq[4], sk[4], sv[4], sy[4]; /* strides; of the keys as columns */
-} dnn_attention;
-dnn_plan *dnn_attention_plan(gg_diag *d, const dnn_attention *o, size_t *workspace);
-bool dnn_attention_run(gg_diag *d, const dnn_plan *p, const void *q, const void *k, const void *v, void *y,
-                       const void *scale, void *workspace);
 typedef struct dnn_product { /* y = gelu(relu(x w + bias + add)) */
 	gg_dtype dtype;
 	int64_t batch, m, n, k, sx[3], sw[3]; /* y lies row by row */

@@ -2,7 +2,6 @@
  *
  *     x, w ── convolution ──▶ · ── * scale ──▶ · ── + add, + bias ──▶ · ── relu ──▶ y
  *     x, w ── product ──▶ · ── + bias, + add ──▶ · ── relu, gelu ──▶ y
- *     q, k ── product ──▶ · ── * scale ──▶ · ── softmax ──▶ · , v ── product ──▶ y
  *
  * are asked for as one engine each; what lies between is virtual. Engines come from cuDNN's
  * heuristics, and the first that can be finalised is taken, or, where cuda_tune() is more than 1, the
@@ -18,11 +17,10 @@ enum { MAX_DESCS = 128, MAX_ENGINES = 24, MAX_REAL = 6 };
 
 /* What a plan is for; memory between the members is zero, so that bytes can be compared. */
 typedef struct spec {
-	enum { CONV, PRODUCT, ATTENTION } kind;
+	enum { CONV, PRODUCT } kind;
 	union {
 		dnn_conv conv;
 		dnn_product product;
-		dnn_attention attention;
 	};
 } spec;
 
@@ -521,25 +519,7 @@ bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, c
 	return execute(d, p->plan, n, id, at, workspace, "a convolution");
 }
 
-/* ---- attention --------------------------------------------------------------------------------- */
-
-/*  q ── product ──▶ s ── * scale ──▶ - largest ──▶ exp ──▶ / sum ── product ──▶ y
- *  k ──┘                                              v ──┘
- * with the scores in f32: cuDNN knows it as one engine, if the scale is no number given by value (9.14). */
-static desc reduction(build *b, cudnnReduceTensorOp_t how, desc x, desc y)
-{
-	cudnnDataType_t t = CUDNN_DATA_FLOAT;
-	desc r = make(b, CUDNN_BACKEND_REDUCTION_DESCRIPTOR), op;
-	set(b, r, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how);
-	set(b, r, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t);
-	finish(b, r, "reduction");
-	op = make(b, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-	set(b, op, CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &r);
-	set(b, op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-	set(b, op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
-	finish(b, op, "reduction");
-	return op;
-}
+/* ---- products ---------------------------------------------------------------------------------- */
 
 static desc matmul(build *b, desc x, desc w, desc y)
 {
@@ -555,54 +535,6 @@ static desc matmul(build *b, desc x, desc w, desc y)
 	finish(b, op, "product");
 	return op;
 }
-
-static desc attention_graph(build *b, const dnn_attention *o)
-{
-	const cudnnDataType_t t = data_type(o->dtype), f = CUDNN_DATA_FLOAT;
-	const int64_t one[] = {1, 1, 1, 1}, all[] = {o->batch, o->heads, o->q, o->kv},
-	              row[] = {o->batch, o->heads, o->q, 1}, qd[] = {o->batch, o->heads, o->q, o->size},
-	              kd[] = {o->batch, o->heads, o->size, o->kv},
-	              vd[] = {o->batch, o->heads, o->kv, o->vsize},
-	              yd[] = {o->batch, o->heads, o->q, o->vsize},
-	              as[] = {o->heads * o->q * o->kv, o->q * o->kv, o->kv, 1},
-	              rs[] = {o->heads * o->q, o->q, 1, 1};
-	desc op[9], s[6], largest, sum;
-	for (int i = 0; i < 5; i++)
-		s[i] = tensor_of(b, 1000 + i, VIRTUAL, i < 4 ? f : t, 4, all, as);
-	largest = tensor_of(b, 1010, VIRTUAL, f, 4, row, rs);
-	sum = tensor_of(b, 1011, VIRTUAL, f, 4, row, rs);
-	op[0] = matmul(b, tensor_of(b, X, REAL, t, 4, qd, o->sq), tensor_of(b, W, REAL, t, 4, kd, o->sk),
-	               s[0]);
-	op[1] = pointwise(b, CUDNN_POINTWISE_MUL, f, s[0], tensor_of(b, SCALE, REAL, f, 4, one, one), s[1]);
-	op[2] = reduction(b, CUDNN_REDUCE_TENSOR_MAX, s[1], largest);
-	op[3] = pointwise(b, CUDNN_POINTWISE_SUB, f, s[1], largest, s[2]);
-	op[4] = pointwise(b, CUDNN_POINTWISE_EXP, f, s[2], NULL, s[3]);
-	op[5] = reduction(b, CUDNN_REDUCE_TENSOR_ADD, s[3], sum);
-	op[6] = pointwise(b, CUDNN_POINTWISE_DIV, f, s[3], sum, s[4]);
-	op[7] = matmul(b, s[4], tensor_of(b, BIAS, REAL, t, 4, vd, o->sv),
-	               tensor_of(b, Y, REAL, t, 4, yd, o->sy));
-	return graph_of(b, 8, op);
-}
-
-dnn_plan *dnn_attention_plan(gg_diag *d, const dnn_attention *o, size_t *workspace)
-{
-	spec s;
-	memset(&s, 0, sizeof s);
-	s.kind = ATTENTION;
-	memcpy(&s.attention, o, sizeof *o);
-	return plan_for(d, &s, o->dtype, false, workspace);
-}
-
-bool dnn_attention_run(gg_diag *d, const dnn_plan *p, const void *q, const void *k, const void *v, void *y,
-                       const void *scale, void *workspace)
-{
-	const int64_t id[] = {X, W, BIAS, Y, SCALE};
-	const void *at[] = {q, k, v, y, scale};
-
-	return execute(d, p->plan, 5, id, at, workspace, "attention");
-}
-
-/* ---- products ---------------------------------------------------------------------------------- */
 
 static desc product_graph(build *b, const dnn_product *o)
 {
@@ -669,7 +601,5 @@ bool dnn_product_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w
 
 static desc graph_for(build *b, const spec *s)
 {
-	return s->kind == CONV      ? conv_graph(b)
-	       : s->kind == PRODUCT ? product_graph(b, &s->product)
-	                            : attention_graph(b, &s->attention);
+	return s->kind == CONV ? conv_graph(b) : product_graph(b, &s->product);
 }

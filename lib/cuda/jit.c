@@ -168,6 +168,14 @@ void cuda_spread(cuda_kernel *k, int64_t work, unsigned block)
 	k->grid = (unsigned)(blocks < 1 ? 1 : blocks > most ? most : blocks);
 }
 
+bool cuda_share(gg_diag *d, cuda_kernel *k, unsigned bytes)
+{
+	k->shared = bytes;
+	return cuda_ok(
+	    d, cu.cuFuncSetAttribute(k->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes),
+	    "cannot give a kernel shared memory");
+}
+
 bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg)
 {
 	void *at[128];
@@ -176,8 +184,9 @@ bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg)
 		gg_bug("a kernel with %d arguments", n);
 	for (int i = 0; i < n; i++)
 		at[i] = (void *)(uintptr_t)&arg[i];
-	return cuda_ok(d, cu.cuLaunchKernel(k->f, k->grid, 1, 1, k->block, 1, 1, 0, cuda_stream, at, NULL),
-	               "cannot launch a kernel");
+	return cuda_ok(
+	    d, cu.cuLaunchKernel(k->f, k->grid, 1, 1, k->block, 1, 1, k->shared, cuda_stream, at, NULL),
+	    "cannot launch a kernel");
 }
 
 static const struct type {

@@ -34,17 +34,19 @@ static const char row_text[] =
     "#define EACH(...) _Pragma(\"unroll\") for (int p = 0; p < PER; p++) { const int j = (p * BD + LANE) * V;"
     " if (j < N) { _Pragma(\"unroll\") for (int e = 0; e < V; e++) { const C a = held[p * V + e]; "
     "__VA_ARGS__ } } }\n"
-    "#define STORE(...) _Pragma(\"unroll\") for (int p = 0; p < PER; p++) { const int j = (p * BD + LANE) * "
-    "V;"
-    " if (j < N) { W w; _Pragma(\"unroll\") for (int e = 0; e < V; e++) { const C a = held[p * V + e];"
+    "#define STORE(...) KEEP(;, __VA_ARGS__)\n"
+    "#define KEEP(first, ...) _Pragma(\"unroll\") for (int p = 0; p < PER; p++) {"
+    " const int j = (p * BD + LANE) * V; if (j < N) { first; W w; _Pragma(\"unroll\") for (int e = 0; e < V; "
+    "e++) { const C a = held[p * V + e];"
     " w.v[e] = st((C)(__VA_ARGS__), is<T>()); } WRITE(j, w); } }\n"
     "#else\n"
     "#define START\n"
     "#define EACH(...) for (int p = 0; p < PER; p++) { const int j = (p * BD + LANE) * V;"
     " if (j < N) { const W w = READ(j); for (int e = 0; e < V; e++) { const C a = ld(w.v[e]); __VA_ARGS__ } "
     "} }\n"
-    "#define STORE(...) for (int p = 0; p < PER; p++) { const int j = (p * BD + LANE) * V;"
-    " if (j < N) { W w = READ(j); for (int e = 0; e < V; e++) { const C a = ld(w.v[e]);"
+    "#define STORE(...) KEEP(;, __VA_ARGS__)\n"
+    "#define KEEP(first, ...) for (int p = 0; p < PER; p++) { const int j = (p * BD + LANE) * V;"
+    " if (j < N) { first; W w = READ(j); for (int e = 0; e < V; e++) { const C a = ld(w.v[e]);"
     " w.v[e] = st((C)(__VA_ARGS__), is<T>()); } WRITE(j, w); } }\n"
     "#endif\n"
     "struct add { template <class Q> FN0 Q operator()(Q a, Q b) const { return a + b; } };\n"
@@ -66,7 +68,7 @@ static const char norm_text[] =
     " C s = 0; C q = 0; if (CENTER) { EACH(s += a;) s = fold_block(s, (C)0, add()) / N; }"
     " EACH(q += (a - s) * (a - s);) q = fold_block(q, (C)0, add()) / N;"
     " const C r = 1 / sqrt(q + (C)EPS);"
-    " STORE((a - s) * r * ld(scale[PLACE]) + BIAS)"
+    " KEEP(STAT, (a - s) * r * ld(SCALE) + BIAS)"
     ")\n}\n";
 
 static const char *compute_of(gg_dtype t) { return t == GG_F64 ? "double" : "float"; }
@@ -159,17 +161,21 @@ static bool prepare_norm(gg_call *c)
 	outer = trailing ? span(s, 0, (int)gg_eval_axis(gg_get_int(n, "axis"), s->rank))
 	                 : s->dim[0] * channels / parts;
 	describe(&b, k, c->in[0].dtype, outer, total / outer, 1);
-	gg_buf_printf(&b,
-	              "#define S %s\n#define B %s\n#define EPS %.9g\n#define CENTER %d\n#define BIAS %s\n",
+	gg_buf_printf(&b, "#define S %s\n#define B %s\n#define EPS %.9g\n#define CENTER %d\n",
 	              cuda_type(c->in[1].dtype), cuda_type(bias ? c->in[2].dtype : c->in[1].dtype),
-	              (double)gg_get_float(n, "epsilon"), strcmp(n->op->name, "RMSNormalization") != 0,
-	              bias ? "ld(bias[PLACE])" : "(C)0");
-	if (trailing)
-		gg_buf_str(&b, "#define PLACE (j + e)\n");
+	              (double)gg_get_float(n, "epsilon"), strcmp(n->op->name, "RMSNormalization") != 0);
+	if (trailing) /* read as the row is, V at a time */
+		gg_buf_printf(&b,
+		              "#define STAT const vec<S, V> sc = *(const vec<S, V> *)(scale + j)%s\n"
+		              "#define SCALE sc.v[e]\n#define BIAS %s\n",
+		              bias ? "; const vec<B, V> bi = *(const vec<B, V> *)(bias + j)" : "",
+		              bias ? "ld(bi.v[e])" : "(C)0");
 	else
-		gg_buf_printf(&b, "#define PLACE (row %% %lldL * %lldL + (j + e) / %lldL)\n",
-		              (long long)(channels / parts), (long long)parts,
-		              (long long)(total / outer / parts));
+		gg_buf_printf(&b,
+		              "#define STAT\n#define SCALE scale[PLACE]\n#define BIAS %s\n"
+		              "#define PLACE (row %% %lldL * %lldL + (j + e) / %lldL)\n",
+		              bias ? "ld(bias[PLACE])" : "(C)0", (long long)(channels / parts),
+		              (long long)parts, (long long)(total / outer / parts));
 	return build(c, k, &b, row_text, norm_text);
 }
 const gg_kernel cuda_norm = {"cuda_norm", prepare_norm, run, release};

@@ -20,8 +20,8 @@ typedef struct way {
 	double far; /* distance allowed */
 } way;
 static const way ways[] = {
-    {"f32", "keep", NULL, 1e-5},    {"f32", "auto", "tf32", 2e-3}, {"f16", "auto", NULL, 2e-3},
-    {"bf16", "auto", NULL, 1.5e-2}, {"f64", "keep", NULL, 1e-12},  {"f16", "keep", NULL, 2e-3},
+    {"f32", "keep", NULL, 1e-5},    {"f32", "auto", "tf32", 2e-3}, {"f16", "auto", NULL, 3e-3},
+    {"bf16", "auto", NULL, 2.5e-2}, {"f64", "keep", NULL, 1e-12},  {"f16", "keep", NULL, 3e-3},
 };
 
 static gg_diag diag = {.tool = "device"};
