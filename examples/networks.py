@@ -3,6 +3,8 @@
 
     python3 networks.py resnet50  > resnet50.gg
     python3 networks.py bert_base > bert_base.gg
+    python3 networks.py densenet  > densenet.gg      (small: three blocks of six layers)
+    python3 networks.py unet      > unet.gg          (small: three levels, bilinear upsampling)
 
 The graphs are what PyTorch's exporter gives for them; the deviations are chosen so that
 activations keep their size through all layers.
@@ -77,6 +79,48 @@ def resnet50():
     normal("fc.weight", [1000, 2048], math.sqrt(1 / 2048))
     normal("fc.bias", [1000], 0.01)
     op(f"Gemm(%{x}, %fc.weight, %fc.bias) {{alpha=1, beta=1, transB=1}}", "output")
+    print("output %output")
+
+
+def densenet():
+    print('graph "densenet"')
+    print("input %input : f32[N,3,64,64]")
+    c, x = 32, conv("conv0", "input", 3, 32, 3)
+    for block in range(3):
+        for layer in range(6):
+            n = f"block{block}.{layer}"
+            y = conv(f"{n}.conv1", op(f"Relu(%{bn(f'{n}.bn1', x, c)})", f"{n}.relu1"), c, 64, 1)
+            y = conv(f"{n}.conv2", op(f"Relu(%{bn(f'{n}.bn2', y, 64)})", f"{n}.relu2"), 64, 16, 3)
+            x, c = op(f"Concat(%{x}, %{y}) {{axis=1}}", f"{n}.cat"), c + 16
+        if block < 2:
+            n = f"transition{block}"
+            x = conv(f"{n}.conv", op(f"Relu(%{bn(f'{n}.bn', x, c)})", f"{n}.relu"), c, c // 2, 1)
+            x, c = op(f"AveragePool(%{x}) {{kernel_shape=[2, 2], strides=[2, 2]}}", f"{n}.pool"), c // 2
+    x = op(f"GlobalAveragePool(%{op(f'Relu(%{x})', 'relu')})", "avgpool")
+    op(f"Flatten(%{x}) {{axis=1}}", "output")
+    print("output %output")
+
+
+def unet():
+    print('graph "unet"')
+    print("input %input : f32[N,3,64,64]")
+    print("const %scales : f32[4] = [1, 1, 2, 2]")
+
+    def twice(n, x, cin, c):
+        x = op(f"Relu(%{conv(f'{n}.conv1', x, cin, c, 3)})", f"{n}.relu1")
+        return op(f"Relu(%{conv(f'{n}.conv2', x, c, c, 3)})", f"{n}.relu2")
+
+    x, c, skips = "input", 3, []
+    for width in 16, 32, 64:
+        x, c = twice(f"down{width}", x, c, width), width
+        skips.append((x, c))
+        x = op(f"MaxPool(%{x}) {{kernel_shape=[2, 2], strides=[2, 2]}}", f"pool{width}")
+    x, c = twice("middle", x, c, 128), 128
+    for skip, width in reversed(skips):
+        x = op(f'Resize(%{x}, _, %scales) {{mode="linear"}}', f"up{width}.resize")
+        x = op(f"Concat(%{x}, %{skip}) {{axis=1}}", f"up{width}.cat")
+        x, c = twice(f"up{width}", x, c + width, width), width
+    op(f"Softmax(%{conv('classes', x, c, 2, 1)}) {{axis=1}}", "output")
     print("output %output")
 
 
@@ -159,7 +203,7 @@ def bert_base():
     print("output %last_hidden_state\noutput %pooler_output")
 
 
-networks = {"resnet50": resnet50, "bert_base": bert_base}
+networks = {"resnet50": resnet50, "bert_base": bert_base, "densenet": densenet, "unet": unet}
 if len(sys.argv) != 2 or sys.argv[1] not in networks:
     sys.exit(f"usage: networks.py {'|'.join(networks)}")
 networks[sys.argv[1]]()
