@@ -295,8 +295,6 @@ void gg_add_output(gg_graph *g, gg_value *v)
 	g->out[g->nout++] = u;
 }
 
-void gg_set_output(gg_graph *g, size_t i, gg_value *v) { set_use(g->out[i], v); }
-
 void gg_add_state(gg_graph *g, gg_value *param, gg_value *final)
 {
 	g->state = gg_grow_in(&g->m->arena, g->state, g->nstate, &g->cap_state, sizeof *g->state);

@@ -212,7 +212,6 @@ gg_value *gg_add_const(gg_graph *g, gg_kind k, const char *name, gg_dtype t, con
 /* A constant from host memory, copied. The name is a base: made unique. */
 gg_value *gg_add_tensor(gg_graph *g, const char *base, const gg_tensor *t);
 void gg_add_output(gg_graph *g, gg_value *v);
-void gg_set_output(gg_graph *g, size_t i, gg_value *v);
 void gg_clear_results(gg_graph *g); /* no outputs, no state: for a cut-out graph */
 void gg_add_state(gg_graph *g, gg_value *param, gg_value *final);
 void gg_remove_const(gg_value *v);           /* must be unused; walks the list: many at once: */

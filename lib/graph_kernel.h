@@ -27,8 +27,6 @@ bool gg_gk_moves_inside(const gg_value *v);
 bool gg_gk_inline(gg_diag *d, gg_node *n);
 /* The same; made[], if not NULL, gets the new nodes in the order of the body's. */
 bool gg_gk_spread(gg_diag *d, gg_node *n, gg_node **made);
-/* Outputs and inputs that nobody reads, and what only they needed, go. False: nothing to do. */
-bool gg_gk_trim(gg_node *n);
 
 /* Shapes in the body for the inputs given, by each value's mark; dims that hang on data stay unknown. */
 bool gg_gk_shapes(gg_diag *d, const gg_graph *b, const gg_tensor *in, gg_arena *a, gg_tensor **out);

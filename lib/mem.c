@@ -50,12 +50,6 @@ void *gg_xrealloc(void *p, size_t size)
 	return p;
 }
 
-char *gg_xstrdup(const char *s)
-{
-	size_t n = strlen(s) + 1;
-	return memcpy(gg_xmalloc(n), s, n);
-}
-
 /* Large graphs spend much of their time in page faults otherwise, and weights in misses of the TLB. */
 static void use_huge_pages(void *p, size_t size)
 {

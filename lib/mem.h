@@ -28,7 +28,6 @@ void gg_arena_reset(gg_arena *a); /* empty again; keeps one chunk */
 void *gg_xmalloc(size_t size);
 void *gg_xcalloc(size_t n, size_t size);
 void *gg_xrealloc(void *p, size_t size);
-char *gg_xstrdup(const char *s);
 /* Data buffers of tensors: 64-byte aligned, as vector loads want; free() them. */
 void *gg_xaligned(size_t size);
 

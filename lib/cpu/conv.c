@@ -13,8 +13,7 @@
 #include <string.h>
 
 typedef struct conv {
-	dnn_op *op;            /* NULL: left to ref, sizes of 0 */
-	cpu_chain *rest;       /* NULL: none */
+	cpu_product p;
 	int x, w, b, residual; /* inputs of the call; -1: absent */
 	bool in_nhwc, out_nhwc, constant;
 	bool copied;          /* the residual lies in the output, or is copied there, and is summed there */
@@ -135,17 +134,6 @@ static bool absorb(const gg_call *c, conv *k, dnn_conv *o, int j, const gg_value
 	return add_activation(c, o, op, lo, 0);
 }
 
-static void release(gg_call *c)
-{
-	conv *k = c->state;
-	if (!k)
-		return;
-	dnn_free(k->op);
-	cpu_chain_free(k->rest);
-	free(k);
-	c->state = 0;
-}
-
 static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
 
 static bool prepare(gg_call *c)
@@ -162,28 +150,28 @@ static bool prepare(gg_call *c)
 	int j = 1;
 	if (gg_count(&c->in[k->x]) && gg_count(&c->in[k->w]) && gg_count(&c->out[0])) {
 		if (!describe(c, k, &o)) {
-			release(c);
+			cpu_product_release(c);
 			return false;
 		}
 		if (own_terms(c, k, &o, &h))
 			while (j < c->ncover && absorb(c, k, &o, j, c->cover[j - 1]->out[0]))
 				j++;
-		k->op = dnn_conv_new(&o);
+		k->p.op = dnn_conv_new(&o);
 	}
-	if (!k->op) { /* its reference does all of it */
+	if (!k->p.op) { /* its reference does all of it */
 		cpu_say_reference(c);
 		j = 1;
 		h = CPU_HEAD;
 		k->residual = -1;
 		k->copied = false;
 	}
-	k->rest = cpu_chain_new(c, &h, j);
-	if (!k->op)
+	k->p.rest = cpu_chain_new(c, &h, j);
+	if (!k->p.op)
 		return true;
 	k->constant = c->in_const[k->w];
-	if (k->constant && !dnn_pack(k->op, cpu_in(c, k->w)))
+	if (k->constant && !dnn_pack(k->p.op, cpu_in(c, k->w)))
 		return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
-	k->at_in = round_up(dnn_scratch(k->op));
+	k->at_in = round_up(dnn_scratch(k->p.op));
 	k->at_out = k->at_in + (k->in_nhwc ? 0 : round_up(gg_nbytes(&c->in[k->x])));
 	c->workspace = k->at_out + (k->out_nhwc ? 0 : gg_nbytes(&c->out[0]));
 	return true;
@@ -202,14 +190,14 @@ static bool run_dnn(gg_call *c, conv *k, float *out)
 	dst.data = k->out_nhwc ? (void *)out : (char *)c->scratch + k->at_out;
 	if (k->copied && c->in[k->residual].data != dst.data)
 		memcpy(dst.data, c->in[k->residual].data, gg_nbytes(&dst));
-	if (!k->constant && !dnn_pack(k->op, cpu_in(c, k->w)))
+	if (!k->constant && !dnn_pack(k->p.op, cpu_in(c, k->w)))
 		return false;
 	dnn_args a = {.src = src.data,
 	              .bias = k->b < 0 ? 0 : cpu_in(c, k->b),
 	              .add = k->residual < 0 ? 0 : cpu_in(c, k->residual),
 	              .dst = dst.data,
 	              .scratch = c->scratch};
-	if (!dnn_run(k->op, &a))
+	if (!dnn_run(k->p.op, &a))
 		return false;
 	return k->out_nhwc || cpu_convert(&dst, GG_NHWC, &y, GG_PLAIN);
 }
@@ -219,16 +207,16 @@ static bool run(gg_call *c)
 	conv *k = c->state;
 	int reads[] = {k->x, k->w, k->b};
 	float *out = cpu_out_begin(c, 3, reads);
-	if (out == c->out[0].data && k->rest && cpu_chain_overlaps(k->rest, c))
+	if (out == c->out[0].data && k->p.rest && cpu_chain_overlaps(k->p.rest, c))
 		out = gg_xaligned(gg_nbytes(&c->out[0]));
-	bool ok = k->op ? run_dnn(c, k, out) : cpu_reference(c, out);
+	bool ok = k->p.op ? run_dnn(c, k, out) : cpu_reference(c, out);
 	if (!ok)
 		gg_node_error(c->d, GG_MACHINE, c->node, "the convolution failed");
-	if (ok && k->rest)
-		cpu_chain_run(k->rest, c, out);
+	if (ok && k->p.rest)
+		cpu_chain_run(k->p.rest, c, out);
 	cpu_out_end(c, out);
 	return ok;
 }
 
-const gg_kernel cpu_conv = {"cpu_conv", prepare, run, release};
-const gg_kernel cpu_deconv = {"cpu_deconv", prepare, run, release};
+const gg_kernel cpu_conv = {"cpu_conv", prepare, run, cpu_product_release};
+const gg_kernel cpu_deconv = {"cpu_deconv", prepare, run, cpu_product_release};

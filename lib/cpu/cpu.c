@@ -178,6 +178,17 @@ bool cpu_reference(gg_call *c, float *out)
 	return ok;
 }
 
+void cpu_product_release(gg_call *c)
+{
+	cpu_product *p = c->state;
+	if (!p)
+		return;
+	dnn_free(p->op);
+	cpu_chain_free(p->rest);
+	free(p);
+	c->state = 0;
+}
+
 /* ---- the backend ---------------------------------------------------------------------------- */
 
 extern const vec_table vec_base, vec_avx2, vec_avx512;

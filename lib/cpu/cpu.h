@@ -52,4 +52,11 @@ void cpu_chain_run(const cpu_chain *k, const gg_call *c, float *out);
 bool cpu_chain_overlaps(const cpu_chain *k, const gg_call *c);
 void cpu_chain_free(cpu_chain *k);
 
+/* What the states of convolutions and products begin with. */
+typedef struct cpu_product {
+	struct dnn_op *op; /* NULL: left to ref */
+	cpu_chain *rest;   /* what follows over the output; NULL: nothing */
+} cpu_product;
+void cpu_product_release(gg_call *c);
+
 #endif

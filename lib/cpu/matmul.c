@@ -10,8 +10,7 @@
 #include <string.h>
 
 typedef struct product {
-	dnn_op *op; /* NULL: left to ref, sizes of 0 */
-	cpu_chain *rest;
+	cpu_product p;
 	int a, b, bias; /* inputs of the call; -1: absent */
 	bool packed;
 	int64_t cols;
@@ -178,17 +177,6 @@ static bool own_terms(const gg_call *c, product *k, dnn_matmul *m, cpu_head *h)
 	return h->add < 0 && !*h->activation;
 }
 
-static void release(gg_call *c)
-{
-	product *k = c->state;
-	if (!k)
-		return;
-	dnn_free(k->op);
-	cpu_chain_free(k->rest);
-	free(k);
-	c->state = 0;
-}
-
 static bool prepare(gg_call *c)
 {
 	product *k = c->state = gg_xcalloc(1, sizeof *k);
@@ -203,19 +191,19 @@ static bool prepare(gg_call *c)
 			while (j < c->ncover && absorb(c, k, &m, j, c->cover[j - 1]->out[0]))
 				j++;
 		m.pack = k->packed = c->in_const[k->b];
-		k->op = dnn_matmul_new(&m);
+		k->p.op = dnn_matmul_new(&m);
 	}
-	if (!k->op) { /* its reference does all of it */
+	if (!k->p.op) { /* its reference does all of it */
 		cpu_say_reference(c);
 		j = 1;
 		h = CPU_HEAD;
 	}
-	if (k->op) {
-		c->workspace = dnn_scratch(k->op);
-		if (k->packed && !dnn_pack(k->op, cpu_in(c, k->b)))
+	if (k->p.op) {
+		c->workspace = dnn_scratch(k->p.op);
+		if (k->packed && !dnn_pack(k->p.op, cpu_in(c, k->b)))
 			return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
 	}
-	k->rest = cpu_chain_new(c, &h, j);
+	k->p.rest = cpu_chain_new(c, &h, j);
 	return true;
 }
 
@@ -224,20 +212,20 @@ static bool run(gg_call *c)
 	product *k = c->state;
 	int reads[] = {k->a, k->b, k->bias};
 	float *out = cpu_out_begin(c, 3, reads);
-	if (out == c->out[0].data && k->rest && cpu_chain_overlaps(k->rest, c))
+	if (out == c->out[0].data && k->p.rest && cpu_chain_overlaps(k->p.rest, c))
 		out = gg_xaligned(gg_nbytes(&c->out[0]));
 	dnn_args a = {.src = cpu_in(c, k->a),
 	              .weights = k->packed ? 0 : cpu_in(c, k->b),
 	              .bias = k->bias < 0 ? 0 : cpu_in(c, k->bias),
 	              .dst = out,
 	              .scratch = c->scratch};
-	bool ok = k->op ? dnn_run(k->op, &a) : cpu_reference(c, out);
+	bool ok = k->p.op ? dnn_run(k->p.op, &a) : cpu_reference(c, out);
 	if (!ok)
 		gg_node_error(c->d, GG_MACHINE, c->node, "the product failed");
-	if (ok && k->rest)
-		cpu_chain_run(k->rest, c, out);
+	if (ok && k->p.rest)
+		cpu_chain_run(k->p.rest, c, out);
 	cpu_out_end(c, out);
 	return ok;
 }
 
-const gg_kernel cpu_matmul = {"cpu_matmul", prepare, run, release};
+const gg_kernel cpu_matmul = {"cpu_matmul", prepare, run, cpu_product_release};
