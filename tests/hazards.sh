@@ -28,6 +28,7 @@ table() {
 	 8 remove_format_pair_extents                     transpositions of equal extents, taken for a pair
 	 8 transposes_extents
 	 9 hazard_9_other_gradient                        dx summed in place where dz is meant,
+	 9 hazard_9_dx
 	 9 hazard_9_broadcast                             where the sum is broadcast,
 	 9 fused.bats:hazard 9:                           or out of order after sorting
 	10 hazard_10_broadcast                            AddReluV2 of broadcast operands

@@ -122,5 +122,37 @@ same() {
 		gg-opt --pass=inplace g.gg | gg-opt --pipeline=common,hardware,final | gg-run -q --target=ref --poison --outputs late
 		cmp want/output_0.npy late/output_0.npy
 		gg-opt --pass=inplace g.gg | gg-select --target=ref | gg-build | gg-dump | grep 'ConvTransposeAdd' | grep -q 'alias=%b'
+		cat >g.gg <<-EOF
+		input %d : $t[2,2,3,3]
+		input %g : $t[2,3,5,5]
+		input %r : $t[2,3,5,5]
+		input %x : $t[2,3,5,5]
+		param %k : $t[3] = ones
+		param %w : $t[2,3,3,3] = normal(1, 0, 1)
+		const %n : i64[4] = [2, 3, 5, 5]
+		%a = ConvInputGrad(%d, %w, %n)
+		%dx, _, _, %dz = BatchNormAddReluGrad(%g, %r, %x, %k) {training_mode=1}
+		%s = Add(%dz, %a)
+		%y = Sigmoid(%s)
+		output %y
+		EOF
+		same g.gg inplace ConvInputGradAdd
+		gg-opt --pass=inplace g.gg | gg-select --target=ref | gg-build | gg-dump | grep 'ConvInputGradAdd' | grep -q 'alias=%dz'
 	done
+}
+
+@test "inplace in training: what a residual block's two branches give back is added up in one buffer" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[2,3,6,6]
+	param %v : f32[4,3,3,3] = normal(1, 0, 0.3)
+	param %w : f32[4,4,3,3] = normal(2, 0, 0.3)
+	param %u : f32[4,4,1,1] = normal(3, 0, 0.3)
+	%a = Conv(%x, %v) {pads=[1, 1, 1, 1]}
+	%b = Conv(%a, %w) {pads=[1, 1, 1, 1]}
+	%c = Conv(%a, %u)
+	%y = Mul(%b, %c)
+	output %y
+	EOF
+	gg-opt --pass=loss:kind=mse:target=t,grad,sgd g.gg | gg-dump >t.gg
+	same t.gg inplace ConvInputGradAdd
 }

@@ -1,23 +1,19 @@
 #include "hardware.h"
 
-static const char *why_not(const gg_pass_run *p, const gg_node *add)
+/* What makes gradients that are added up, and which of its outputs; `sum`: what adds to another one. */
+static const struct maker {
+	const char *op;
+	int index;
+	const char *sum;
+} makers[] = {{"ConvTranspose", 0, "ConvTransposeAdd"},
+              {"ConvInputGrad", 0, "ConvInputGradAdd"},
+              {"BatchNormAddReluGrad", 3, 0}};
+
+static const struct maker *maker_of(const gg_value *v)
 {
-	const gg_value *a = add->in[0].value, *b = add->in[1].value;
-	for (int i = 0; i < 2; i++) {
-		const gg_value *v = add->in[i].value;
-		if (!v->producer || strcmp(v->producer->op->name, "ConvTranspose") || v->index)
-			return "an addend is no gradient of a convolution by its input";
-		if (!gg_one_use(v))
-			return gg_is_output(v) ? "an addend is an output" : "an addend has a second reader";
-		if (v->producer->nfollow)
-			return "a node waits for an addend";
-	}
-	if (a->shape.rank < 0 || !gg_shape_eq(&a->shape, &b->shape))
-		return "the addends have not surely equal shapes";
-	if (add->nfollow)
-		return "a node waits for the sum";
-	if (!has_kernel(p, "ConvTransposeAdd"))
-		return "the target has no kernel for ConvTransposeAdd";
+	for (size_t i = 0; v->producer && i < sizeof makers / sizeof *makers; i++)
+		if (!strcmp(v->producer->op->name, makers[i].op) && v->index == makers[i].index)
+			return &makers[i];
 	return 0;
 }
 
@@ -28,21 +24,54 @@ static gg_dim channels(const gg_node *conv)
 	return w->rank > 0 && gg_dim_known(w->dim[0]) ? w->dim[0] : 0;
 }
 
+/* Which addend accumulates into the other one. */
+static int accumulating(const gg_node *add)
+{
+	const gg_value *a = add->in[0].value, *b = add->in[1].value;
+	if (!maker_of(a)->sum || !maker_of(b)->sum)
+		return maker_of(a)->sum ? 0 : 1;
+	return channels(b->producer) > channels(a->producer) ? 0 : 1;
+}
+
+static const char *why_not(gg_pass_run *p, const gg_node *add)
+{
+	const gg_value *a = add->in[0].value, *b = add->in[1].value;
+	for (int i = 0; i < 2; i++) {
+		const gg_value *v = add->in[i].value;
+		if (!maker_of(v))
+			return "an addend is no gradient of a convolution by its input, nor dz";
+		if (!gg_one_use(v))
+			return gg_is_output(v) ? "an addend is an output" : "an addend has a second reader";
+		if (v->producer->nfollow)
+			return "a node waits for an addend";
+	}
+	if (!maker_of(a)->sum && !maker_of(b)->sum)
+		return "neither addend is a convolution's, which could accumulate";
+	if (a->shape.rank < 0 || !gg_shape_eq(&a->shape, &b->shape))
+		return "the addends have not surely equal shapes";
+	if (add->nfollow)
+		return "a node waits for the sum";
+	const char *sum = maker_of(add->in[accumulating(add)].value)->sum;
+	return has_kernel(p, sum) ? 0 : gg_printf(&p->scratch, "the target has no kernel for %s", sum);
+}
+
 static bool is_candidate(const gg_node *n)
 {
 	bool some = false;
-	for (int i = 0; i < 2 && !strcmp(n->op->name, "Add"); i++)
-		some |= n->in[i].value->producer &&
-		        !strcmp(n->in[i].value->producer->op->name, "ConvTranspose");
+	for (int i = 0; i < 2 && !strcmp(n->op->name, "Add"); i++) {
+		const struct maker *m = maker_of(n->in[i].value);
+		some |= m && m->sum;
+	}
 	return some;
 }
 
 static bool accumulate(gg_pass_run *p, gg_node *add)
 {
-	gg_node *a = add->in[0].value->producer, *b = add->in[1].value->producer;
-	gg_node *first = channels(b) > channels(a) ? b : a, *second = first == a ? b : a;
-	gg_value *in[] = {gg_in(second, 0), gg_in(second, 1), gg_in(second, 2), first->out[0]};
-	gg_node *k = add_fused(add, "ConvTransposeAdd", 4, in, 1, (const char *[]){add->out[0]->name});
+	int last = accumulating(add);
+	const char *sum = maker_of(add->in[last].value)->sum;
+	gg_node *second = add->in[last].value->producer;
+	gg_value *in[] = {gg_in(second, 0), gg_in(second, 1), gg_in(second, 2), add->in[!last].value};
+	gg_node *k = add_fused(add, sum, 4, in, 1, (const char *[]){add->out[0]->name});
 	gg_copy_attrs(k, second);
 	gg_merge_loc(k, second);
 	gg_merge_loc(k, add);
@@ -76,16 +105,15 @@ static bool run(gg_pass_run *p, gg_graph *g)
 const gg_pass gg_pass_inplace = {
     .name = "inplace",
     .help = "of two convolution gradients that are added, the second accumulates into the first",
-    .explain = "Add(ConvTranspose(dy1, w1), ConvTranspose(dy2, w2)) => ConvTransposeAdd(dy2, w2, "
-               "z=ConvTranspose(dy1, "
-               "w1))\nwhich overwrites z. The one of more channels writes first (equal: the first addend); "
-               "the order is "
-               "an edge\nof data, so that no sorting breaks it. Refused where an addend is made by something "
-               "else, has "
-               "another\nreader or is an output, the shapes are not surely equal, a node waits for one of "
-               "the three, or "
-               "the target\nhas no kernel for it.",
-    .ops = "ConvTranspose",
+    .explain =
+        "Add(ConvInputGrad(dy1, w1, s), ConvInputGrad(dy2, w2, s)) => ConvInputGradAdd(dy2, w2, s, z)\n"
+        "where z = ConvInputGrad(dy1, w1, s), which it overwrites; likewise ConvTranspose, and with dz of\n"
+        "BatchNormAddReluGrad (output 3) as z. Of two convolutions the one of more channels writes first\n"
+        "(equal: the first addend); the order is an edge of data, so that no sorting breaks it. Refused\n"
+        "where an addend is made by something else (dx of a normalisation too), has another reader or is an\n"
+        "output, the shapes are not surely equal, a node waits for one of the three, or the target has no\n"
+        "kernel for it.",
+    .ops = "ConvTranspose ConvInputGrad",
     .pipeline = "hardware:100",
     .exact = true,
     .run = run,
