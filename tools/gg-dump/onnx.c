@@ -239,7 +239,7 @@ static const struct since {
 #undef X
     {"Attention", "left_window_size", "", 25},
     {"Attention", "right_window_size", "", 25},
-    {"Attention", NULL, "", 24, 6}, /* nonpad_kv_seqlen */
+    {"Attention", NULL, "", 24, 6},       /* nonpad_kv_seqlen */
     {"AveragePool", "ceil_mode", "", 22}, /* since then a last window all in the padding is none */
     {"Cast", "round_mode", "", 24},
     {"CastLike", "round_mode", "", 24},

@@ -33,8 +33,8 @@ typedef struct outcome {
  * inputs: unbound symbols are 2 or 3, integers are what their readers accept. */
 bool sample_draw(gg_diag *d, const gg_model *m, sample *s);
 void sample_fini(sample *s);
-/* Runs a copy of the model on the sample's inputs. `ulps`: floats that come in, parameters too, are moved by so
- * many units in the last place, up or down as `salt` has it, and what nodes make by one. */
+/* Runs a copy of the model on the sample's inputs. `ulps`: floats that come in, parameters too, are moved by
+ * so many units in the last place, up or down as `salt` has it, and what nodes make by one. */
 bool sample_run(gg_diag *d, const gg_buf *bytes, const gg_model *like, const sample *s, int ulps,
                 uint64_t salt, outcome *out);
 void outcome_fini(outcome *o);

@@ -132,8 +132,8 @@ typedef struct plan {
 	 * yes makes, when its input is by colour the moved one; or always; or never. */
 	enum { BY_COLOUR, ALWAYS, NEVER, WAYS } way;
 	gg_cut cut;
-	int64_t base;   /* what all no costs */
-	bool useful; /* a Transpose could go */
+	int64_t base; /* what all no costs */
+	bool useful;  /* a Transpose could go */
 } plan;
 
 static int choice(const gg_node *n) { return n ? (int)n->mark : 0; }
