@@ -70,7 +70,7 @@ shared() {
 		%s = Add(%b, %x)
 		output %s
 	END
-	)" = 1 ] # the copy of %x in the layout of the others, not %x
+	)" = 0 ]
 }
 
 @test "in plain layouts, behind an activation and beside a second reader the residual is still there" {
