@@ -9,7 +9,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-$here/../build}
 shift || true
-[ $# -gt 0 ] || set -- 1000 10000 100000
+[ $# -gt 0 ] || set -- 1000 10000 100000 300000
 export PATH=$build/bin:$PATH
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -40,12 +40,12 @@ graph() { # N: about N nodes
 			print "param " p "w : f32[4,8] = ones\nparam " p "a : f32[4,8] = zeros\nparam " p "b : f32[4,8] = zeros"
 			print p "g0 = Cast(%g) {to=f64}\n" p "g1 = Cast(" p "g0) {to=f32}\n" p "g2 = Mul(" p "g1, %half)"
 			print p "w1, " p "a1 = ApplyMomentum(" p "w, " p "a, %lr, " p "g2, %b1)\n" p "use = Cast(" p "w) {to=f16}"
-			print "param " p "w2 : f32[4,8] = ones\nparam " p "m : f32[4,8] = zeros"
-			print p "m1 = Mul(" p "m, %b1)\n" p "m2 = Mul(" p "g1, %c1)\n" p "m3 = Add(" p "m1, " p "m2)"
+			print "param " p "w2 : f32[4,8] = ones\nparam " p "mo : f32[4,8] = zeros"
+			print p "m1 = Mul(" p "mo, %b1)\n" p "m2 = Mul(" p "g1, %c1)\n" p "m3 = Add(" p "m1, " p "m2)"
 			print p "s1 = Mul(" p "b, %b1)\n" p "s2 = Mul(" p "g1, " p "g1)\n" p "s3 = Mul(" p "s2, %c1)\n" p "s4 = Add(" p "s1, " p "s3)"
 			print p "s5 = Sqrt(" p "s4)\n" p "s6 = Add(" p "s5, %eps)\n" p "s7 = Div(" p "m3, " p "s6)\n" p "s8 = Mul(" p "s7, %lr)"
 			print p "w3 = Sub(" p "w2, " p "s8)"
-			end = end "output " p "use\nstate " p "w <- " p "w1\nstate " p "a <- " p "a1\nstate " p "m <- " p "m3\nstate " p "b <- " p "s4\nstate " p "w2 <- " p "w3\n"
+			end = end "output " p "use\nstate " p "w <- " p "w1\nstate " p "a <- " p "a1\nstate " p "mo <- " p "m3\nstate " p "b <- " p "s4\nstate " p "w2 <- " p "w3\n"
 			n -= 52
 			if (k % 200 == 199) { ends[++parts] = end; end = "" }
 		}

@@ -155,4 +155,6 @@ same() {
 	EOF
 	gg-opt --pass=loss:kind=mse:target=t,grad,sgd g.gg | gg-dump >t.gg
 	same t.gg inplace ConvInputGradAdd
+	gg-select --target=cpu t.gg | gg-opt --pass=inplace --stats 2>&1 >/dev/null |
+		grep -q ' 1: the target has no kernel for ConvInputGradAdd$'
 }

@@ -23,7 +23,7 @@ void gg_refused(gg_pass_run *p, const gg_node *n, const char *why)
 	while (i < p->nrefusal && strcmp(p->refusal[i].why, why))
 		i++;
 	if (i == p->nrefusal)
-		GG_PUSH(p->refusal, p->nrefusal, p->cap_refusal, ((gg_refusal){why, 0}));
+		GG_PUSH(p->refusal, p->nrefusal, p->cap_refusal, ((gg_refusal){gg_intern(why), 0}));
 	p->refusal[i].n++;
 	if (p->remarks)
 		gg_note(p->d, "%s: node '%s' (%s): %s", p->pass->name, gg_node_name(n), n->op->name, why);

@@ -52,7 +52,7 @@ double gg_elements(gg_dim d);
 
 static inline const char *kernel_refusal(gg_pass_run *p, const char *what, const char *why)
 {
-	return gg_intern(gg_printf(&p->scratch, "%s: %s", what, why));
+	return gg_printf(&p->scratch, "%s: %s", what, why);
 }
 
 #endif
