@@ -4,14 +4,6 @@
 
 static bool is_float(const gg_value *v) { return gg_dtype_class((gg_dtype)v->dtype) == 'F'; }
 
-static bool is_updated(const gg_value *v)
-{
-	for (size_t i = 0; i < v->graph->nstate; i++)
-		if (v->graph->state[i]->param == v)
-			return true;
-	return false;
-}
-
 static bool has_float_output(const gg_node *n)
 {
 	for (int i = 0; i < n->nout; i++)
@@ -24,7 +16,7 @@ static bool constant_inputs(const gg_node *n)
 {
 	for (int i = 0; i < n->nin; i++) {
 		const gg_value *v = n->in[i].value;
-		bool param = v && v->kind == GG_PARAM && !has_float_output(n) && !is_updated(v);
+		bool param = v && v->kind == GG_PARAM && !has_float_output(n) && !v->updated;
 		if (v && v->kind != GG_CONST && !param)
 			return false;
 	}

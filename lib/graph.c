@@ -154,6 +154,7 @@ static void link_use(gg_use *u, gg_value *v)
 		u->next->prev = &u->next;
 	v->uses = u;
 	v->nuses++;
+	v->ndeclared += !u->node;
 }
 
 static void unlink_use(gg_use *u)
@@ -164,6 +165,7 @@ static void unlink_use(gg_use *u)
 	if (u->next)
 		u->next->prev = u->prev;
 	u->value->nuses--;
+	u->value->ndeclared -= !u->node;
 	u->value = 0;
 }
 
@@ -185,13 +187,7 @@ static void relink_uses(gg_use *u, int n)
 	}
 }
 
-bool gg_is_output(const gg_value *v)
-{
-	for (const gg_use *u = v->uses; u; u = u->next)
-		if (!u->node)
-			return true;
-	return false;
-}
+bool gg_is_output(const gg_value *v) { return v->ndeclared > 0; }
 
 bool gg_one_use(const gg_value *v) { return v->nuses == 1 && v->uses->node; }
 
@@ -300,6 +296,7 @@ void gg_add_state(gg_graph *g, gg_value *param, gg_value *final)
 	g->state = gg_grow_in(&g->m->arena, g->state, g->nstate, &g->cap_state, sizeof *g->state);
 	gg_state *s = gg_alloc(&g->m->arena, sizeof *s);
 	s->param = param;
+	param->updated = true;
 	link_use(&s->final, final);
 	g->state[g->nstate++] = s;
 }
@@ -308,8 +305,10 @@ void gg_clear_results(gg_graph *g)
 {
 	for (size_t i = 0; i < g->nout; i++)
 		unlink_use(g->out[i]);
-	for (size_t i = 0; i < g->nstate; i++)
+	for (size_t i = 0; i < g->nstate; i++) {
 		unlink_use(&g->state[i]->final);
+		g->state[i]->param->updated = false;
+	}
 	g->nout = g->nstate = 0;
 }
 
@@ -333,13 +332,9 @@ size_t gg_sweep_consts(gg_graph *g)
 {
 	size_t removed = 0;
 	gg_value **at = &g->consts;
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = 0;
-	for (size_t i = 0; i < g->nstate; i++) /* written, though nobody may read it */
-		g->state[i]->param->mark = 1;
 	while (*at) {
 		gg_value *v = *at;
-		if (v->uses || v->mark) {
+		if (v->uses || v->updated) {
 			at = &v->next_const;
 			continue;
 		}

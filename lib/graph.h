@@ -110,13 +110,14 @@ struct gg_value {
 	uint8_t kind;     /* gg_kind */
 	uint8_t dtype;    /* gg_dtype */
 	uint8_t layout;   /* gg_layout */
+	bool updated;     /* a state's param: what it holds differs from run to run */
 	const char *name; /* interned; unique in its graph */
 	gg_shape shape;
 	gg_graph *graph;
 	gg_node *producer; /* TEMP only */
 	int index;         /* which output of it, or which input of the graph */
 	gg_use *uses;
-	int nuses;
+	int nuses, ndeclared;  /* ndeclared: of them outputs and states */
 	gg_data *data;         /* PARAM and CONST */
 	const gg_dim *content; /* elements of a small integer tensor as far as shape inference
 	                          knows them (symbols allowed); NULL when not known */

@@ -115,18 +115,10 @@ typedef struct maker {
 	gg_map member; /* by node id */
 } maker;
 
-static bool is_updated(const gg_value *v)
-{
-	for (size_t i = 0; i < v->graph->nstate; i++)
-		if (v->graph->state[i]->param == v)
-			return true;
-	return false;
-}
-
 bool gg_gk_moves_inside(const gg_value *v)
 {
 	int64_t bytes;
-	if (v->kind != GG_CONST && (v->kind != GG_PARAM || gg_dtype_class(v->dtype) == 'F' || is_updated(v)))
+	if (v->kind != GG_CONST && (v->kind != GG_PARAM || gg_dtype_class(v->dtype) == 'F' || v->updated))
 		return false;
 	return v->dtype != GG_STRING && gg_size_of(v->dtype, &v->shape, &bytes) && bytes <= SMALL;
 }
@@ -254,8 +246,6 @@ static void lay_out(const gg_node *n, gg_node *const *made, size_t count)
 static bool hand_over(gg_diag *d, gg_node *n, int i, gg_value *to, bool made)
 {
 	gg_value *from = n->out[i];
-	for (int k = 0; k < i; k++)
-		made &= gg_gk_body(n)->out[k]->value != gg_gk_body(n)->out[i]->value;
 	if (made) {
 		take_place(to, from);
 		return true;
@@ -281,10 +271,13 @@ bool gg_gk_spread(gg_diag *d, gg_node *n, gg_node **made)
 		put(&c, b->in[i], n->in[i].value);
 	copy_body(&c, b, own);
 	lay_out(n, own, b->nnodes);
+	for (int i = 0; i < n->nout; i++)
+		b->out[i]->value->mark = 0;
 	for (int i = 0; i < n->nout && good; i++) {
-		gg_value *to = mapped(&c, b->out[i]->value);
+		gg_value *v = b->out[i]->value, *to = mapped(&c, v);
+		bool first = !v->mark++;
 		if (n->out[i] && n->out[i]->uses)
-			good = hand_over(d, n, i, to, b->out[i]->value->kind == GG_TEMP);
+			good = hand_over(d, n, i, to, first && v->kind == GG_TEMP);
 	}
 	if (made && b->nnodes)
 		memcpy(made, own, b->nnodes * sizeof *own);

@@ -143,20 +143,11 @@ typedef struct driver {
 	gg_tensor *data; /* storage for in[].data */
 } driver;
 
-/* A parameter counts as known unless the graph updates it. */
-static bool is_updated(const gg_value *v)
-{
-	for (size_t i = 0; i < v->graph->nstate; i++)
-		if (v->graph->state[i]->param == v)
-			return true;
-	return false;
-}
-
 static const gg_tensor *load_const(gg_infer *f, int i)
 {
 	driver *k = f->ctx;
 	gg_value *v = k->n->in[i].value;
-	if ((v->kind != GG_CONST && v->kind != GG_PARAM) || (v->kind == GG_PARAM && is_updated(v)))
+	if ((v->kind != GG_CONST && v->kind != GG_PARAM) || v->updated)
 		return 0;
 	return gg_value_tensor(f->d, v, &k->data[i]) ? &k->data[i] : 0;
 }

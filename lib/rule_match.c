@@ -17,12 +17,7 @@ static bool solve(matcher *k, const goal *g, int root);
 
 bool rule_is_fixed(const gg_value *v)
 {
-	if (!v || (v->kind != GG_CONST && v->kind != GG_PARAM))
-		return false;
-	for (size_t i = 0; i < v->graph->nstate; i++)
-		if (v->graph->state[i]->param == v)
-			return false;
-	return true;
+	return v && (v->kind == GG_CONST || v->kind == GG_PARAM) && !v->updated;
 }
 
 bool rule_scalar(const gg_value *v, double *x)

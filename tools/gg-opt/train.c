@@ -94,14 +94,6 @@ static void hold_back(train *t)
 	free(t->pending);
 }
 
-static bool is_state(const gg_graph *g, const gg_value *v)
-{
-	for (size_t i = 0; i < g->nstate; i++)
-		if (g->state[i]->param == v)
-			return true;
-	return false;
-}
-
 /* ---- learning rate -------------------------------------------------------------------------- */
 gg_builder train_scalars(train *t)
 {
@@ -253,7 +245,7 @@ static bool collect(train *t, items *l)
 			continue;
 		if (gg_shape_known(&w->shape) && !gg_shape_count(&w->shape))
 			continue; /* nothing to train */
-		if (is_state(t->b.g, w))
+		if (w->updated)
 			return gg_error(t->p->d, GG_MALFORMED,
 			                "parameter '%s' is updated already: one optimiser is enough",
 			                w->name);

@@ -17,12 +17,7 @@ static int channel_axis(const gg_node *n)
 
 static bool is_fixed(const gg_value *v)
 {
-	if (!v || (v->kind != GG_CONST && v->kind != GG_PARAM))
-		return false;
-	for (size_t i = 0; i < v->graph->nstate; i++)
-		if (v->graph->state[i]->param == v)
-			return false;
-	return true;
+	return v && (v->kind == GG_CONST || v->kind == GG_PARAM) && !v->updated;
 }
 
 static const char *why_not(const gg_node *bn, const gg_node *n)

@@ -2,14 +2,6 @@
 #include "../../../lib/grad.h"
 #include <fnmatch.h>
 
-static bool is_state(const gg_graph *g, const gg_value *v)
-{
-	for (size_t i = 0; i < g->nstate; i++)
-		if (g->state[i]->param == v)
-			return true;
-	return false;
-}
-
 static bool named(const char *glob, const gg_value *v) { return !fnmatch(glob, v->name, 0); }
 
 /* wrt=parameters, inputs, all, or a glob of both; freeze takes out again. */
@@ -17,7 +9,7 @@ static bool chosen(gg_pass_run *p, const gg_graph *g, const gg_value *v)
 {
 	const char *freeze = gg_pass_option(p, "freeze"), *wrt = gg_pass_option(p, "wrt");
 	bool param = v->kind == GG_PARAM;
-	if (gg_dtype_class((gg_dtype)v->dtype) != 'F' || !v->uses || (param && is_state(g, v)) ||
+	if (gg_dtype_class((gg_dtype)v->dtype) != 'F' || !v->uses || (param && v->updated) ||
 	    !(param || v->kind == GG_INPUT) || (freeze && named(freeze, v)))
 		return false;
 	if (!wrt || !strcmp(wrt, "parameters"))

@@ -301,14 +301,6 @@ static bool check_kind(gg_pass_run *p, size_t kind)
 }
 
 /* ---- training mode ------------------------------------------------------------------------------ */
-static bool is_state(const gg_graph *g, const gg_value *v)
-{
-	for (size_t i = 0; i < g->nstate; i++)
-		if (g->state[i]->param == v)
-			return true;
-	return false;
-}
-
 /* Batch statistics, with the running ones as state. */
 static bool train_norm(train *t, gg_node *n)
 {
@@ -332,7 +324,7 @@ static bool train_norm(train *t, gg_node *n)
 	if (k->out[0]->name != final)
 		gg_rename(k->out[0], final);
 	for (int i = 1; i < 3; i++)
-		if (in[i + 2]->kind == GG_PARAM && !is_state(t->b.g, in[i + 2]))
+		if (in[i + 2]->kind == GG_PARAM && !in[i + 2]->updated)
 			gg_add_state(t->b.g, in[i + 2], k->out[i]);
 	return true;
 }
