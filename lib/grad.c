@@ -215,6 +215,26 @@ gg_value *gg_grad_node(gg_builder *t, gg_node *n, const char *op, gg_value *a, g
 	return gg_put_done(t, y);
 }
 
+void gg_grad_scatter(gg_builder *t, gg_node *n, gg_value *dy, const char *gather)
+{
+	const char *how = gg_get_string(n, "reduction");
+	if (strcmp(how, "none") && strcmp(how, "add")) {
+		gg_grad_lacks(t, n, "its reduction is neither none nor add");
+		return;
+	}
+	if (gg_grad_wanted(IN(0)) && !strcmp(how, "none")) {
+		gg_value *in[] = {dy, IN(1), gg_put_expand(t, NUM(dy, 0), IN(2))};
+		gg_value *y = gg_put(t, n->op->name, 3, in, 0);
+		if (y && gg_op_attr(n->op, "axis"))
+			gg_set_attr_int(y->producer, "axis", gg_get_int(n, "axis"));
+		gg_give(t, IN(0), gg_put_done(t, y));
+	} else {
+		gg_give(t, IN(0), dy);
+	}
+	if (gg_grad_wanted(IN(2)))
+		gg_give(t, IN(2), gg_grad_node(t, n, gather, dy, IN(1), 0));
+}
+
 gg_node *gg_grad_three(gg_builder *t, gg_node *n, const char *op, int nin, gg_value *const *in)
 {
 	static const char *const base[] = {"gradient", "gradient.scale", "gradient.bias"};
@@ -270,14 +290,7 @@ static gg_value *expand_behind(gg_graph *g, gg_value *y, gg_node *end)
 gg_value *gg_grad_begin(gg_graph *g, gg_value *y, gg_node *end)
 {
 	y = expand_behind(g, y, end);
-	for (size_t i = 0; i < g->nin; i++)
-		g->in[i]->mark = 0;
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = 0;
-	for (gg_node *n = g->first; n; n = n->next)
-		for (int i = 0; i < n->nout; i++)
-			if (n->out[i])
-				n->out[i]->mark = 0;
+	gg_clear_marks(g);
 	return y;
 }
 

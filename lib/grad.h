@@ -80,6 +80,9 @@ gg_value *gg_grad_channel_sum(gg_builder *t, gg_value *v);                 /* ov
 gg_value *gg_grad_channels(gg_builder *t, gg_value *v, const gg_value *x); /* v as [1,C,1,...] of x */
 /* dy's rows added where they came from: y = Gather(x, index) along axis. */
 gg_value *gg_grad_rows(gg_builder *t, gg_value *x, gg_value *index, int64_t axis, gg_value *dy);
+/* Of a scatter: of the data where nothing was put, or of all where it was added; of the updates by
+ * `gather` from where they went. */
+void gg_grad_scatter(gg_builder *t, gg_node *n, gg_value *dy, const char *gather);
 /* x less its mean over axes, times inverse = 1 / (sqrt(variance + eps) + more); then the gradient of x
  * from that of it. */
 gg_value *gg_grad_normal(gg_builder *t, gg_value *x, double eps, double more, int n, const int64_t *over,

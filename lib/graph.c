@@ -577,6 +577,18 @@ static bool report_cycle(gg_diag *d, gg_node **stack, size_t top, const gg_node 
 	return false;
 }
 
+void gg_clear_marks(gg_graph *g)
+{
+	for (size_t i = 0; i < g->nin; i++)
+		g->in[i]->mark = 0;
+	for (gg_value *v = g->consts; v; v = v->next_const)
+		v->mark = 0;
+	for (gg_node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				n->out[i]->mark = 0;
+}
+
 /* Depth first from each node in the present order: a node follows its predecessors, and what was
  * in order stays in order. mark: 0 not seen, else 1 + the next predecessor to look at; done: ~0. */
 bool gg_graph_sort(gg_diag *d, gg_graph *g)

@@ -288,6 +288,7 @@ gg_data *gg_data_inline(gg_model *m, const void *bytes, int64_t len); /* copied 
 gg_data *gg_data_fill(gg_model *m, gg_fill f, uint64_t seed, double a, double b);
 
 void gg_graph_number(gg_graph *g); /* sets node->order 1..n */
+void gg_clear_marks(gg_graph *g);  /* value->mark = 0, of all its values */
 /* Reorders nodes so that producers and control predecessors come first, keeping the present
  * order where it can (stable). False: a cycle, reported with the nodes on it. */
 bool gg_graph_sort(gg_diag *d, gg_graph *g);

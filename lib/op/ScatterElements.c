@@ -48,26 +48,7 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
-/* Of the data where nothing was put, or of all where it was added; of the updates where they went. */
-GG_GRAD(grad)
-{
-	const char *how = gg_get_string(n, "reduction");
-	if (strcmp(how, "none") && strcmp(how, "add")) {
-		gg_grad_lacks(t, n, "its reduction is neither none nor add");
-		return;
-	}
-	if (gg_grad_wanted(IN(0)) && !strcmp(how, "none")) {
-		gg_value *in[] = {dy, IN(1), gg_put_expand(t, NUM(dy, 0), IN(2))};
-		gg_value *y = gg_put(t, "ScatterElements", 3, in, 0);
-		if (y)
-			gg_set_attr_int(y->producer, "axis", gg_get_int(n, "axis"));
-		gg_give(t, IN(0), gg_put_done(t, y));
-	} else {
-		gg_give(t, IN(0), dy);
-	}
-	if (gg_grad_wanted(IN(2)))
-		gg_give(t, IN(2), gg_grad_node(t, n, "GatherElements", dy, IN(1), 0));
-}
+GG_GRAD(grad) { gg_grad_scatter(t, n, dy, "GatherElements"); }
 
 const gg_op gg_op_ScatterElements = {
     .name = "ScatterElements",

@@ -239,18 +239,6 @@ static void one_call(world *w, gg_node *n, int len)
 
 /* ---- one case ------------------------------------------------------------------------------- */
 
-static void clear_marks(gg_graph *g)
-{
-	for (size_t i = 0; i < g->nin; i++)
-		g->in[i]->mark = 0;
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = 0;
-	for (gg_node *n = g->first; n; n = n->next)
-		for (int i = 0; i < n->nout; i++)
-			if (n->out[i])
-				n->out[i]->mark = 0;
-}
-
 static void run_case(world *w)
 {
 	const gg_target *t = gg_target_find("cpu");
@@ -260,7 +248,7 @@ static void run_case(world *w)
 		ok(false, "%s", w->name);
 		return;
 	}
-	clear_marks(g);
+	gg_clear_marks(g);
 	for (size_t i = 0; i < g->nin; i++)
 		fill_input(w, g->in[i], i + 1);
 	for (gg_value *v = g->consts; v; v = v->next_const) {

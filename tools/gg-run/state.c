@@ -55,14 +55,6 @@ static bool write_position(job *j, gg_model *m)
 }
 
 /* ---- from and to files ------------------------------------------------------------------------- */
-static bool is_state(const gg_graph *g, const gg_value *v)
-{
-	for (size_t i = 0; i < g->nstate; i++)
-		if (g->state[i]->param == v)
-			return true;
-	return false;
-}
-
 /* State must be there; other parameters are taken where the file has them. */
 bool load_state(job *j, gg_exec *x, gg_model *m)
 {
@@ -71,7 +63,7 @@ bool load_state(job *j, gg_exec *x, gg_model *m)
 
 	for (gg_value *to = m->main->consts; good && to; to = to->next_const) {
 		gg_value *v = to->kind == GG_PARAM ? gg_find_value(from->main, to->name) : NULL;
-		bool there = v && (v->kind == GG_PARAM || v->kind == GG_CONST), state = is_state(m->main, to);
+		bool there = v && (v->kind == GG_PARAM || v->kind == GG_CONST), state = to->updated;
 		gg_tensor t;
 		if (!there && state)
 			good = gg_error(&j->t->d, GG_MALFORMED, "%s: it has no state '%s'", j->load_state,
@@ -128,7 +120,7 @@ bool save_state(job *j)
 	if (j->prebuilt || !strcmp(m->stage, "select"))
 		gg_forget_choices(m);
 	for (gg_value *from = j->m->main->consts; good && from; from = from->next_const)
-		if (is_state(j->m->main, from))
+		if (from->updated)
 			good = save_param(j, m, from, true);
 		else if (from->kind == GG_PARAM && from->nuses && j->load_state)
 			good = save_param(j, m, from, false);

@@ -248,17 +248,11 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	k.node = gg_alloc_n(&p->scratch, k.loss, sizeof *k.node);
 	k.bytes = gg_alloc_n(&p->scratch, k.loss, sizeof *k.bytes);
 	k.segment = gg_alloc_n(&p->scratch, k.loss, sizeof *k.segment);
+	gg_clear_marks(g);
 	for (gg_node *n = g->first; n && n->order <= k.loss; n = n->next) {
-		for (int o = 0; o < n->nout; o++)
-			if (n->out[o])
-				n->out[o]->mark = 0;
 		n->mark = (uint64_t)k.n;
 		k.node[k.n++] = n;
 	}
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = 0;
-	for (size_t i = 0; i < g->nin; i++)
-		g->in[i]->mark = 0;
 	if (!choose(&k))
 		return false;
 	for (int s = k.segments - 2; s >= 0; s--)

@@ -152,18 +152,6 @@ static role role_of(const plan *k, const gg_node *t)
 }
 
 /* A value's colour is 1 where, going by its first input, it is behind one Transpose and not two. */
-static void clear_colours(gg_graph *g)
-{
-	for (size_t i = 0; i < g->nin; i++)
-		g->in[i]->mark = 0;
-	for (gg_value *v = g->consts; v; v = v->next_const)
-		v->mark = 0;
-	for (gg_node *n = g->first; n; n = n->next)
-		for (int i = 0; i < n->nout; i++)
-			if (n->out[i])
-				n->out[i]->mark = 0;
-}
-
 static uint64_t colour(const plan *k, const gg_node *n, uint64_t in)
 {
 	perm q = is_transpose(n) ? perm_of(n) : (perm){.n = -1};
@@ -178,7 +166,7 @@ static uint64_t colour(const plan *k, const gg_node *n, uint64_t in)
 static void number_choices(plan *k, gg_graph *g)
 {
 	uint64_t in;
-	clear_colours(g);
+	gg_clear_marks(g);
 	for (gg_node *n = g->first; n; n = n->next) {
 		n->mark = gg_carries(n, &k->to, &in) ? (uint64_t)gg_cut_node(&k->cut) : 0;
 		uint64_t c = colour(k, n, in);
@@ -345,7 +333,7 @@ static bool move_node(gg_pass_run *p, gg_node *n, const plan *k)
 
 static bool make_choices(gg_pass_run *p, gg_graph *g, const plan *k)
 {
-	clear_colours(g);
+	gg_clear_marks(g);
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
 		if (choice(n) && gg_cut_yes(&k->cut, choice(n)) && !move_node(p, n, k))
