@@ -10,13 +10,19 @@
 #define GG_BEST_NHWC (1u << 29) /* with MIXED: the kernel works in nhwc, and reorders what lies otherwise */
 #define GG_MOVES (1u << 28)     /* with MIXED: the kernel moves every element anyway, wherever to */
 #define GG_PLAIN_OUT (1u << 30) /* output 0 is a weight's: plain unless somebody wants it otherwise */
+/* In a row's layouts too: which nodes run as one call (gg_target_cover). */
+#define GG_HEADS (1u << 27) /* a product: the pointwise nodes after it are computed in its call */
+#define GG_JOINS (1u << 26) /* computed in such a call like a pointwise node, though its op is none */
+#define GG_ALONE (1u << 25) /* the op is pointwise, the kernel has a call of its own */
+#define GG_ADDS (1u << 24)  /* channels-last, it adds to a residual that lies in the result's buffer */
 
 typedef struct gg_row {
 	const char *kernel; /* "cpu_conv" */
 	const char *op;
 	gg_dtypes dtypes; /* allowed for input `slot` ... */
 	int slot;         /* ... and its output 0, unless the op's schema says otherwise */
-	uint32_t layouts; /* bit per gg_layout that data inputs and outputs may have; bit 0 plain; GG_MIXED */
+	uint32_t layouts; /* bit per gg_layout that data inputs and outputs may have; bit 0 plain; the flags
+	                     above */
 	const char *need; /* the condition in words, for --explain and error messages; "" none */
 	bool (*ok)(const gg_node *n,
 	           const char **why); /* NULL: always. *why: the slot or attribute in the way */

@@ -299,8 +299,8 @@ enum { MAX_COVER = 16 };
 static bool runs_pointwise(const gg_target *t, const gg_node *n)
 {
 	const gg_row *r = n ? gg_target_chosen(t, n) : 0;
-	return r && strcmp(r->kernel, "cpu_where") && n->ncap == 0 && n->nafter == 0 && n->nout == 1 &&
-	       (n->op->flags & GG_POINTWISE || !strcmp(r->kernel, "cuda_batchnorm"));
+	return r && !(r->layouts & GG_ALONE) && n->ncap == 0 && n->nafter == 0 && n->nout == 1 &&
+	       (n->op->flags & GG_POINTWISE || r->layouts & GG_JOINS);
 }
 
 /* All readers of v lie in the run that `mark` names. */
@@ -327,21 +327,11 @@ static bool reads_run(const gg_node *n, gg_node *const *run, int len)
 	return false;
 }
 
-static bool is_product(const char *kernel)
-{
-	static const char *const names[] = {"cpu_conv",       "cpu_matmul",  "cuda_conv",
-	                                    "cuda_conv_tf32", "cuda_matmul", "cuda_matmul_tf32"};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(names[i], kernel))
-			return true;
-	return false;
-}
-
 int gg_target_cover(const gg_target *t, const gg_node *n)
 {
 	gg_node *run[MAX_COVER] = {(gg_node *)n};
 	const gg_row *head = gg_target_chosen(t, n);
-	bool product = head && is_product(head->kernel);
+	bool product = head && head->layouts & GG_HEADS;
 	if (!head || n->nout != 1 || n->ncap || (!product && !runs_pointwise(t, n)))
 		return 1;
 	const gg_value *v = n->out[0];
@@ -373,7 +363,7 @@ gg_value *gg_target_overwrites(const gg_target *t, const gg_node *n, int len)
 {
 	const gg_row *row = gg_target_chosen(t, n);
 	/* Into a plain result it adds afterwards, when the residual would be gone. */
-	if (!row || strcmp(row->kernel, "cpu_conv") || n->out[0]->layout != GG_NHWC)
+	if (!row || !(row->layouts & GG_ADDS) || n->out[0]->layout != GG_NHWC)
 		return 0;
 	gg_value *r = residual_of(n, len);
 	int reads = 0;

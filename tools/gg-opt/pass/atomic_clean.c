@@ -173,7 +173,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		if (!clean(p, n, sum))
 			return false;
 	}
-	if (p->applied && !g->nstate)
+	if (p->applied)
 		gg_sweep_consts(g);
 	return gg_graph_sort(p->d, g);
 }

@@ -62,7 +62,7 @@ static bool cluster(work *w)
 			good = make(w, i, list);
 	free(list);
 	gg_map_fini(&w->moved);
-	if (w->p->applied && !w->g->nstate) /* copies of them are inside now */
+	if (w->p->applied) /* copies of them are inside now */
 		gg_sweep_consts(w->g);
 	return good && gg_graph_sort(w->p->d, w->g);
 }

@@ -265,7 +265,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		else if (!split(&w, n))
 			return false;
 	}
-	if (p->applied && !g->nstate)
+	if (p->applied)
 		gg_sweep_consts(g);
 	return gg_graph_sort(p->d, g);
 }

@@ -192,7 +192,7 @@ static bool stitch(work *w)
 			make(w, i, list);
 	free(list);
 	gg_map_fini(&w->moved);
-	if (w->p->applied && !w->g->nstate)
+	if (w->p->applied)
 		gg_sweep_consts(w->g);
 	return gg_graph_sort(w->p->d, w->g);
 }
