@@ -56,16 +56,14 @@ void gg_put_index(gg_buf *b, const gg_tensor *t, int64_t i)
 	gg_buf_str(b, "]");
 }
 
-void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i)
+void gg_put_part(gg_buf *b, const gg_tensor *t, int64_t i)
 {
 	char class = gg_dtype_class(t->dtype);
 
 	if (class == 'S')
 		gg_buf_printf(b, "'%s'", ((const char *const *)t->data)[i]);
-	else if (class == 'F' || class == 'C')
+	else if (class == 'C')
 		gg_buf_printf(b, "%.9g", gg_part(t, i));
-	else if (class == 'U')
-		gg_buf_printf(b, "%llu", (unsigned long long)gg_get_i64(t, i));
 	else
-		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
+		gg_put_element(b, t, i);
 }

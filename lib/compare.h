@@ -13,6 +13,6 @@ int64_t gg_parts(const gg_tensor *t);
 bool gg_same_bits(const gg_tensor *a, const gg_tensor *b, int64_t i);
 /* "[1,0,3]" and the value of (part) i. */
 void gg_put_index(gg_buf *b, const gg_tensor *t, int64_t i);
-void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i);
+void gg_put_part(gg_buf *b, const gg_tensor *t, int64_t i);
 
 #endif

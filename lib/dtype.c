@@ -286,6 +286,27 @@ int64_t gg_get_i64(const gg_tensor *t, int64_t i)
 
 void gg_set_i64(gg_tensor *t, int64_t i, int64_t x) { gg_store_i64(t->dtype, t->data, i, 1, &x); }
 
+void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i)
+{
+	switch (gg_dtype_class(t->dtype)) {
+	case 'S':
+		gg_buf_str(b, ((const char *const *)t->data)[i]);
+		break;
+	case 'C':
+		gg_buf_printf(b, "%.9g%+.9gi", (double)((const float *)t->data)[i * 2],
+		              (double)((const float *)t->data)[i * 2 + 1]);
+		break;
+	case 'F':
+		gg_buf_printf(b, "%.9g", gg_get_f64(t, i));
+		break;
+	case 'U':
+		gg_buf_printf(b, "%llu", (unsigned long long)gg_get_i64(t, i));
+		break;
+	default:
+		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
+	}
+}
+
 /* ---- random numbers ------------------------------------------------------------------------ */
 
 static inline uint64_t mix(uint64_t z)

@@ -99,6 +99,7 @@ void gg_store_i64(gg_dtype t, void *dst, int64_t off, int64_t n, const int64_t *
 double gg_get_f64(const gg_tensor *t, int64_t i);
 void gg_set_f64(gg_tensor *t, int64_t i, double x);
 int64_t gg_get_i64(const gg_tensor *t, int64_t i);
+void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i); /* as text: "0.1", "1+2i", the string itself */
 void gg_set_i64(gg_tensor *t, int64_t i, int64_t x);
 
 uint16_t gg_f16_from(double x);

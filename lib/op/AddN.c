@@ -1,4 +1,4 @@
-#include "opkit.h"
+#include "pointwise.h"
 #include "grad.h"
 
 static double f(double x, double y, const double *attr) { return x + y; }
@@ -35,16 +35,8 @@ static bool expand(gg_diag *d, gg_node *n)
 	return true;
 }
 
-const gg_op gg_op_AddN = {.name = "AddN",
+const gg_op gg_op_AddN = {GG_VARIADIC(AddN, "the sum of inputs of one shape", GG_NUMBERS),
                           .domain = "gg",
-                          .doc = "the sum of inputs of one shape",
-                          .min_in = 1,
-                          .max_in = -1,
-                          .min_out = 1,
-                          .max_out = 1,
-                          .flags = GG_POINTWISE | GG_INPLACE | GG_COMMUTES,
-                          .in = {{GG_NUMBERS, 'T'}},
-                          .out = {{GG_NUMBERS, 'T'}},
                           .infer = infer,
                           .eval = eval,
                           .grad = gg_grad_sum,

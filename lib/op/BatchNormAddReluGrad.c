@@ -14,16 +14,8 @@ const gg_op gg_op_BatchNormAddReluGrad = {.name = "BatchNormAddReluGrad",
                                           .doc = "the gradients of BatchNormAddRelu, the last of what is "
                                                  "added: dy, y, x, scale, and in inference mean "
                                                  "and variance",
-                                          .min_in = 4,
-                                          .max_in = 6,
-                                          .in = {{GG_FLOATS, 'T'},
-                                                 {GG_FLOATS, 'T'},
-                                                 {GG_FLOATS, 'T'},
-                                                 {GG_FLOATS, 'S'},
-                                                 {GG_FLOATS, 'U'},
-                                                 {GG_FLOATS, 'U'}},
                                           .max_out = 4,
-                                          GG_BNGRAD,
+                                          GG_BNGRAD_RELU,
                                           .infer = infer,
                                           .eval = eval,
                                           .expand = expand};

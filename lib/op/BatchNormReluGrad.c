@@ -13,16 +13,8 @@ static bool expand(gg_diag *d, gg_node *n)
 const gg_op gg_op_BatchNormReluGrad = {
     .name = "BatchNormReluGrad",
     .doc = "the gradients of BatchNormRelu: dy, y, x, scale, and in inference mean and variance",
-    .min_in = 4,
-    .max_in = 6,
-    .in = {{GG_FLOATS, 'T'},
-           {GG_FLOATS, 'T'},
-           {GG_FLOATS, 'T'},
-           {GG_FLOATS, 'S'},
-           {GG_FLOATS, 'U'},
-           {GG_FLOATS, 'U'}},
     .max_out = 3,
-    GG_BNGRAD,
+    GG_BNGRAD_RELU,
     .infer = infer,
     .eval = eval,
     .expand = expand};

@@ -6,15 +6,5 @@ static bool eval(gg_eval *e) { return gg_map_fold(e, f, 0, e->nin); }
 
 GG_GRAD(grad) { gg_grad_sum(t, n, OP("Mul", dy, NUM(dy, 1.0 / gg_nargs(n)))); }
 
-const gg_op gg_op_Mean = {.name = "Mean",
-                          .doc = "the mean of the inputs, broadcast",
-                          .min_in = 1,
-                          .max_in = -1,
-                          .min_out = 1,
-                          .max_out = 1,
-                          .flags = GG_POINTWISE | GG_INPLACE | GG_COMMUTES,
-                          .in = {{GG_FLOATS, 'T'}},
-                          .out = {{GG_FLOATS, 'T'}},
-                          .infer = gg_infer_broadcast,
-                          .eval = eval,
-                          .grad = grad};
+const gg_op gg_op_Mean = {GG_VARIADIC(Mean, "the mean of the inputs, broadcast", GG_FLOATS),
+                          .infer = gg_infer_broadcast, .eval = eval, .grad = grad};

@@ -2,35 +2,17 @@
 
 enum { SHOWN = 16 }; /* elements of a tensor that are told */
 
-static void put_element(gg_buf *b, const gg_tensor *t, int64_t i)
-{
-	switch (gg_dtype_class(t->dtype)) {
-	case 'S':
-		gg_buf_str(b, ((const char *const *)t->data)[i]);
-		break;
-	case 'C':
-		gg_buf_printf(b, "%.9g%+.9gi", (double)((const float *)t->data)[i * 2],
-		              (double)((const float *)t->data)[i * 2 + 1]);
-		break;
-	case 'F':
-		gg_buf_printf(b, "%.9g", gg_get_f64(t, i));
-		break;
-	default:
-		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
-	}
-}
-
 static void put_tensor(gg_buf *b, const gg_tensor *t)
 {
 	int64_t n = gg_count(t);
 	if (t->shape.rank == 0) {
-		put_element(b, t, 0);
+		gg_put_element(b, t, 0);
 		return;
 	}
 	gg_buf_str(b, "[");
 	for (int64_t i = 0; i < n && i < SHOWN; i++) {
 		gg_buf_str(b, i ? " " : "");
-		put_element(b, t, i);
+		gg_put_element(b, t, i);
 	}
 	gg_buf_str(b, n > SHOWN ? " ...]" : "]");
 }

@@ -4,16 +4,5 @@
 static double f(double x, double y, const double *attr) { return x + y; }
 static bool eval(gg_eval *e) { return gg_map_fold(e, f, 0, 1); }
 
-const gg_op gg_op_Sum = {.name = "Sum",
-                         .doc = "the sum of the inputs, broadcast",
-                         .min_in = 1,
-                         .max_in = -1,
-                         .min_out = 1,
-                         .max_out = 1,
-                         .flags = GG_POINTWISE | GG_INPLACE | GG_COMMUTES,
-                         .in = {{GG_FLOATS, 'T'}},
-                         .out = {{GG_FLOATS, 'T'}},
-                         .infer = gg_infer_broadcast,
-                         .eval = eval,
-                         .grad = gg_grad_sum,
-                         .expr = "x + y"};
+const gg_op gg_op_Sum = {GG_VARIADIC(Sum, "the sum of the inputs, broadcast", GG_FLOATS),
+                         .infer = gg_infer_broadcast, .eval = eval, .grad = gg_grad_sum, .expr = "x + y"};

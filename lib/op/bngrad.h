@@ -128,6 +128,11 @@ static inline bool expand_bngrad(gg_kit k, gg_value *g, int at, gg_value *dz)
 	return kit_replace(k, out);
 }
 
+/* Of the ops behind whose Relu stands: dy, y, x, scale, and in inference mean and variance. */
+#define GG_BNGRAD_RELU \
+	.min_in = 4, .max_in = 6, .in = {{GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, {GG_FLOATS, 'T'}, \
+	                                 {GG_FLOATS, 'S'}, {GG_FLOATS, 'U'}, {GG_FLOATS, 'U'}}, \
+	GG_BNGRAD
 #define GG_BNGRAD \
 	.domain = "gg", .min_out = 1, \
 	.attrs = (const gg_attr_spec[]){{"epsilon", GG_ATTR_FLOAT, .def = "1e-05"}, \

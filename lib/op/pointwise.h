@@ -100,6 +100,37 @@
 	                            .eval = eval_##NAME, \
 	                            .expr = #EXPR}
 
+/* The fields of ops that take any number of inputs and broadcast them. */
+#define GG_VARIADIC(NAME, DOC, TYPES) \
+	.name = #NAME, .doc = DOC, .min_in = 1, .max_in = -1, .min_out = 1, .max_out = 1, \
+	.flags = GG_POINTWISE | GG_INPLACE | GG_COMMUTES, .in = {{TYPES, 'T'}}, .out = {{TYPES, 'T'}}
+
+/* The input that comes first by THAN, < or >; NaN wins. DIMS is the rule for contents: a gg_dim2. */
+#define GG_EXTREME(NAME, DOC, THAN, DIMS) \
+	static double f_##NAME(double x, double y, const double *attr) \
+	{ \
+		return x THAN y || x != x ? x : y; \
+	} \
+	static int64_t i_##NAME(int64_t x, int64_t y, const double *attr) { return x THAN y ? x : y; } \
+	static int64_t u_##NAME(int64_t x, int64_t y, const double *attr) \
+	{ \
+		const uint64_t ux = (uint64_t)x, uy = (uint64_t)y; \
+		return ux THAN uy ? x : y; \
+	} \
+	static bool eval_##NAME(gg_eval *e) \
+	{ \
+		return gg_map_fold(e, f_##NAME, e->in[0].dtype == GG_U64 ? u_##NAME : i_##NAME, 1); \
+	} \
+	static bool dims_##NAME(gg_dim x, gg_dim y, gg_dim *out) \
+	{ \
+		*out = DIMS(x, y); \
+		return true; \
+	} \
+	static bool infer_##NAME(gg_infer *f) { return gg_infer_arith(f, dims_##NAME); } \
+	const gg_op gg_op_##NAME = {GG_VARIADIC(NAME, DOC, GG_NUMBERS), .infer = infer_##NAME, \
+	                            .eval = eval_##NAME, .grad = gg_grad_equal, \
+	                            .expr = "x " #THAN " y || x != x ? x : y"}
+
 /* On bool, or on the bits of integers. */
 #define GG_BITS(NAME, DOC, TYPES, EXPR) \
 	static int64_t i_##NAME(int64_t x, int64_t y, const double *attr) { return EXPR; } \

@@ -42,6 +42,17 @@ setup() {
 	[[ $output != *'...]'*'...]'* ]]
 }
 
+@test "Print tells numbers of every kind whole" {
+	cat >n.gg <<-'EOF'
+	const %x : u64[2] = [18446744073709551615, 3]
+	const %c : c64[1] = [(1.5,-2)]
+	%p = Print(%x, %c)
+	output %x
+	EOF
+	run gg-run --target=ref n.gg
+	[[ $output == *'[18446744073709551615 3] [1.5-2i]'* ]]
+}
+
 @test "Load sees the value it was given, though the parameter changes in the step" {
 	cat >s.gg <<-'EOF'
 	param %w : f32[1] = ones

@@ -188,9 +188,9 @@ static void describe(difference *f, const trial *t, const result *got, const res
 	gg_buf_printf(&f->text, "%s '%s'", want->state ? "state" : "output", want->name);
 	gg_put_index(&f->text, &want->t, i);
 	gg_buf_str(&f->text, " is ");
-	gg_put_element(&f->text, &got->t, i);
+	gg_put_part(&f->text, &got->t, i);
 	gg_buf_str(&f->text, ", was ");
-	gg_put_element(&f->text, &want->t, i);
+	gg_put_part(&f->text, &want->t, i);
 	gg_buf_printf(&f->text, " (%s inputs", sample_kind_name[t->s.kind]);
 	if (t->s.steps > 1)
 		gg_buf_printf(&f->text, ", step %d", want->step + 1);

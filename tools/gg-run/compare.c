@@ -85,9 +85,9 @@ static void put_difference(gg_buf *b, const tally *k, const gg_tensor *got, cons
 	gg_buf_printf(b, "%lld of %lld values differ, worst at ", (long long)k->bad, (long long)k->count);
 	gg_put_index(b, want, k->worst);
 	gg_buf_str(b, ": got ");
-	gg_put_element(b, got, k->worst);
+	gg_put_part(b, got, k->worst);
 	gg_buf_str(b, ", expected ");
-	gg_put_element(b, want, k->worst);
+	gg_put_part(b, want, k->worst);
 }
 
 static bool report(job *j, const char *what, const tally *k, const gg_tensor *got, const gg_tensor *want)

@@ -7,32 +7,11 @@
 
 #define FIRST 4 /* values shown of an output */
 
-static void put_value(gg_buf *b, const gg_tensor *t, int64_t i)
-{
-	switch (gg_dtype_class(t->dtype)) {
-	case 'S':
-		gg_buf_printf(b, "%s", ((const char *const *)t->data)[i]);
-		break;
-	case 'C':
-		gg_buf_printf(b, "%.9g%+.9gi", (double)((const float *)t->data)[i * 2],
-		              (double)((const float *)t->data)[i * 2 + 1]);
-		break;
-	case 'F':
-		gg_buf_printf(b, "%.9g", gg_get_f64(t, i));
-		break;
-	case 'U':
-		gg_buf_printf(b, "%llu", (unsigned long long)gg_get_i64(t, i));
-		break;
-	default:
-		gg_buf_printf(b, "%lld", (long long)gg_get_i64(t, i));
-	}
-}
-
 void print_values(gg_buf *b, const gg_tensor *t)
 {
 	for (int64_t i = 0; i < gg_count(t); i++) {
 		gg_buf_str(b, "\t");
-		put_value(b, t, i);
+		gg_put_element(b, t, i);
 	}
 }
 
@@ -58,7 +37,7 @@ static void put_json(gg_buf *b, const gg_tensor *t, int64_t i)
 	else if ((class == 'F' && !isfinite(gg_get_f64(t, i))) || class == 'C')
 		gg_buf_str(b, "null");
 	else
-		put_value(b, t, i);
+		gg_put_element(b, t, i);
 }
 
 void print_json(gg_buf *b, const char *name, const gg_tensor *t)
@@ -100,7 +79,7 @@ void summary(gg_buf *b, const char *name, const gg_tensor *t)
 	gg_buf_str(b, " [");
 	for (int64_t i = 0; i < n && i < FIRST; i++) {
 		gg_buf_str(b, i ? " " : "");
-		put_value(b, t, i);
+		gg_put_element(b, t, i);
 	}
 	gg_buf_str(b, n > FIRST ? " ...]\n" : "]\n");
 }
