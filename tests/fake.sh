@@ -29,36 +29,10 @@ for c in 'state and host' 'conv run' 'slices'; do
 	fi
 done
 # Branches on streams of their own, replayed in another legal order each time.
-cat >"$tmp/b.gg" <<'END'
-input %x : f32[8,8]
-param %p : f32[8] = normal(3, 0, 1)
-const %w : f32[8,8] = normal(1, 0, 0.1)
-const %v : f32[8,8] = normal(2, 0, 0.1)
-const %flat : i64[2] = [4, 16]
-%a = MatMul(%x, %w)
-%a1 = MatMul(%a, %w)
-%a2 = Softmax(%a1)
-%a3 = MatMul(%a2, %w)
-%b1 = MatMul(%a, %v)
-%b2 = Softmax(%b1)
-%b3 = MatMul(%b2, %v)
-%c1 = MatMul(%a, %v)
-%c2 = Softmax(%c1)
-%c3 = MatMul(%c2, %w)
-%f = Reshape(%c1, %flat)
-%m = Mul(%a3, %b3)
-%c = Add(%m, %c3)
-%q = Add(%p, %p)
-%d = MatMul(%c, %c2)
-%e = Softmax(%f)
-output %d
-output %e
-state %p <- %q
-END
 for streams in 1 2 4; do
 	n=$((n + 1))
-	if gg-run -q --target=ref --steps=9 --output d="$tmp/d.npy" --output e="$tmp/e.npy" "$tmp/b.gg" >"$tmp/log" 2>&1 &&
-		gg-select -q --target=cuda "$tmp/b.gg" | gg-build --streams=$streams -o "$tmp/b.plan" &&
+	if gg-run -q --target=ref --steps=9 --output d="$tmp/d.npy" --output e="$tmp/e.npy" cuda/branches.gg >"$tmp/log" 2>&1 &&
+		gg-select -q --target=cuda cuda/branches.gg | gg-build --streams=$streams -o "$tmp/b.plan" &&
 		gg-dump --streams "$tmp/b.plan" | grep -q "^streams	$streams\$" &&
 		gg-run -q --poison --steps=9 --expect d="$tmp/d.npy" --expect e="$tmp/e.npy" "$tmp/b.plan" >"$tmp/log" 2>&1; then
 		echo "ok $n - $streams streams"

@@ -6,7 +6,8 @@
 #	                        kernel (all pipelines after selection), early (kernels made before it)
 #
 # DIR/case.txt, where there is one, says `tolerance: exact` or `rtol=R atol=A`, or `must fail: WHAT`:
-# then some stage must exit 3 or 4, and stderr hold each word of $SAYS. Stages that all ways share run once.
+# then some stage must exit 3 or 4, and stderr hold each word of $SAYS. $TARGETS names the targets, ref and cpu
+# unless it is set. Stages that all ways share run once.
 set -u
 dir=$1 name=$(basename "$1")
 shift
@@ -50,7 +51,7 @@ if [ $status = 0 ]; then
 	status=$?
 fi
 if [ -n "$fails" ]; then
-	[ $status != 0 ] || { way cpu short; status=$?; }
+	[ $status != 0 ] || { way "${TARGETS:-cpu}" short; status=$?; }
 	why=
 	[ $status = 3 ] || [ $status = 4 ] || why="exit status $status, expected 3 or 4"
 	[ "$(wc -l <"$tmp/err")" = 1 ] || why="${why:-more or less than one message}"
@@ -69,7 +70,7 @@ if [ $status != 0 ]; then
 	say $status "$name: gg-parse and gg-opt"
 	exit
 fi
-for target in ref cpu; do
+for target in ${TARGETS:-ref cpu}; do
 	for w; do
 		: >"$tmp/err"
 		way $target "$w"
