@@ -25,6 +25,9 @@ float cuda_measure(bool (*run)(void *p), void *p);
 extern bool cuda_is_offline;
 bool cuda_open_offline(gg_diag *d, int sm, int processors);
 size_t cuda_deferred(size_t i, const char **what);
+/* ---- cache.c */
+char *cuda_cached(const char *name, size_t *n); /* malloc'ed, a 0 behind it; NULL: it is not there */
+void cuda_cache(const char *name, const void *p, size_t n);
 /* ---- cubin.c */
 char *cuda_cubin(gg_diag *d, const char *text); /* malloc'ed; NULL: reported */
 char *cuda_nvrtc(gg_diag *d, const char *text, size_t *n);

@@ -84,6 +84,23 @@ explain() { gg-select --explain "$@" 2>&1 >out.gg | cut -f2,3 | paste -sd' '; }
 	! grep -q cubin b
 }
 
+@test "the cache has a limit, and what was not used for longest goes" {
+	export GG_CACHE=$PWD/cache
+	mkdir cache
+	head -c 3000000 /dev/zero >cache/old.cubin
+	head -c 700000 /dev/zero >cache/new.cubin
+	head -c 3000000 /dev/zero >cache/mine.txt
+	touch -d '2 days ago' cache/old.cubin cache/mine.txt
+	touch -d '1 day ago' cache/new.cubin
+	sed "s/N,2/2,2/; s/Relu/Exp/" m.gg >k.gg
+	gg-select -q --target=cuda k.gg | gg-build -v -o a.plan 2>err
+	grep -q ' kernels compiled for cuda$' err || skip 'there is no NVRTC here'
+	[ -e cache/old.cubin ]
+	rm cache/sm_*
+	gg-select -q --target=cuda k.gg | GG_CACHE_LIMIT=1 gg-build -q | cmp - a.plan
+	[ ! -e cache/old.cubin ] && [ -e cache/new.cubin ] && [ -e cache/mine.txt ] && ls cache/sm_*
+}
+
 @test "where a shape is not known, kernels are left to the load" {
 	gg-select -q --target=cuda m.gg | gg-build -v 2>err | gg-dump >out
 	! grep -q cubin out
