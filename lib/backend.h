@@ -8,7 +8,7 @@
 
 #include "op.h"
 
-#define GG_BACKEND_ABI 3
+#define GG_BACKEND_ABI 4
 
 /* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
 typedef struct gg_call {
@@ -40,6 +40,13 @@ typedef struct gg_kernel {
 	void (*release)(gg_call *c); /* may be NULL */
 } gg_kernel;
 
+/* Bytes of a device's memory. */
+typedef struct gg_room {
+	size_t own, peak;   /* what `alloc` has given out, now and at most */
+	size_t context;     /* in use when the device had been opened, by others too */
+	size_t used, total; /* in use now, of how much */
+} gg_room;
+
 /* What a backend has whose kernels work in a memory of its own. Then `run` only puts work into one
  * queue, in[] and out[] and scratch lie in that memory, and what a kernel did not ask for at
  * prepare it may not make at run: the queue is recorded once and replayed. */
@@ -62,6 +69,7 @@ typedef struct gg_device {
 	bool (*wait)(gg_diag *d, size_t event);
 	bool (*mark)(gg_diag *d, size_t i); /* mark i at the end of what is in the queue now */
 	bool (*marked)(gg_diag *d, size_t n, double *seconds); /* since mark 0, after `sync` */
+	void (*usage)(gg_room *r);
 } gg_device;
 
 /* A generated kernel, as it goes into a plan. */

@@ -26,7 +26,8 @@ typedef struct segment { /* one host call, or device calls in a row */
 typedef struct gg_twin {
 	char *arena;
 	void *scratch[GG_MAX_STREAMS];
-	size_t *event; /* by call of the order that somebody waits for */
+	size_t workspace; /* bytes of all of it */
+	size_t *event;    /* by call of the order that somebody waits for */
 	size_t nevent;
 	void **in; /* by graph input; NULL: no call on the device reads it */
 	void **owned;
@@ -289,6 +290,32 @@ static bool add_calls(gg_frame *f, size_t *scratch)
 	return good;
 }
 
+/* What fills the plan: one value a buffer. */
+static bool note_largest(const gg_frame *f)
+{
+	enum { SHOWN = 4 };
+	const gg_value *top[SHOWN + 1] = {0};
+	gg_buf b = {0};
+
+	for (size_t i = 0; i < f->scope->nval; i++) {
+		const gg_value *v = f->scope->value[i];
+		int k = SHOWN;
+		if (v->kind != GG_TEMP || v->alias || v->mem_off < 0)
+			continue;
+		for (; k > 0 && (!top[k - 1] || top[k - 1]->mem_len < v->mem_len); k--)
+			top[k] = top[k - 1];
+		top[k] = v;
+	}
+	for (int i = 0; i < SHOWN && top[i]; i++)
+		gg_buf_printf(&b, "%s'%s' of node '%s' %.1f MB", i ? ", " : "", top[i]->name,
+		              gg_node_name(top[i]->producer), (double)top[i]->mem_len * 1e-6);
+	if (b.len)
+		gg_note(f->scope->x->d, "the largest values of the plan: %s; a smaller batch needs less",
+		        b.p);
+	gg_buf_fini(&b);
+	return false;
+}
+
 bool gg_twin_make(gg_frame *f)
 {
 	gg_exec *x = f->scope->x;
@@ -299,14 +326,16 @@ bool gg_twin_make(gg_frame *f)
 	w->maker = gg_xcalloc(nval, sizeof *w->maker);
 	w->in = gg_xcalloc(f->scope->g->nin + 1, sizeof *w->in);
 	if (!(w->arena = x->device->alloc(x->d, f->arena_size, "the memory plan")))
-		return false;
+		return note_largest(f);
 	start_where(f);
 	number_events(f);
 	if (!add_calls(f, scratch))
 		return false;
-	for (int i = 0; i < GG_MAX_STREAMS; i++)
+	for (int i = 0; i < GG_MAX_STREAMS; i++) {
 		if (scratch[i] && !(w->scratch[i] = x->device->alloc(x->d, scratch[i], "workspace")))
 			return false;
+		w->workspace += scratch[i];
+	}
 	for (size_t i = 0; i < f->ntodo; i++)
 		if (f->todo[i].kernel)
 			f->todo[i].call.scratch = w->scratch[stream_of(f, i)];
@@ -346,6 +375,24 @@ void gg_twin_free(gg_frame *f)
 	free(w->maker);
 	free(w);
 	f->twin = NULL;
+}
+
+bool gg_exec_memory(const gg_exec *x, gg_memory *m)
+{
+	*m = (gg_memory){0};
+	if (!x->device || !x->device->usage)
+		return false;
+	x->device->usage(&m->device);
+	for (size_t k = 0; k < x->main->nframe; k++) {
+		const gg_frame *f = x->main->frame[k];
+		m->arena += f->arena_size;
+		m->bound += (size_t)f->plan.bound;
+		m->workspace += f->twin->workspace;
+		for (size_t i = 0; i < x->m->main->nin; i++)
+			m->inputs += f->twin->in[i] ? gg_nbytes(&f->in[i]) : 0;
+	}
+	m->weights = m->device.own - m->arena - m->workspace - m->inputs;
+	return true;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

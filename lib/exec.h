@@ -62,6 +62,13 @@ bool gg_exec_run_n(gg_exec *x, const gg_tensor *in, int64_t n, bool again);
 void gg_exec_start_at(gg_exec *x, uint64_t n);
 bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t); /* copied */
 bool gg_exec_get_param(gg_exec *x, gg_value *param, gg_tensor *out);
+/* What the device's memory holds; false: no device is at work. */
+typedef struct gg_memory {
+	size_t weights;                         /* and what kernels made of them, and the state */
+	size_t arena, bound, workspace, inputs; /* of all shapes that are kept */
+	gg_room device;
+} gg_memory;
+bool gg_exec_memory(const gg_exec *x, gg_memory *m);
 /* A value of the main graph after a run, for --print of an inner value; keep it first. */
 bool gg_exec_keep(gg_exec *x, gg_value *v);
 bool gg_exec_value(gg_exec *x, gg_value *v, gg_tensor *out);

@@ -12,6 +12,24 @@ static char *pinned[2];
 static CUevent sent[2];
 static char name[256], version[512];
 
+typedef struct block {
+	CUdeviceptr p;
+	size_t bytes;
+	char *what;
+} block;
+static block *blocks;
+static size_t nblock, cap_block;
+static gg_room usage;
+
+static size_t in_use(void)
+{
+	size_t left = 0, total = 0;
+
+	cu.cuMemGetInfo(&left, &total);
+	usage.total = total;
+	return total - left;
+}
+
 static int attribute(CUdevice dev, CUdevice_attribute a)
 {
 	int x = 0;
@@ -42,6 +60,7 @@ bool cuda_open_device(gg_diag *d)
 			return false;
 		pinned[i] = p;
 	}
+	usage.context = in_use();
 	gg_verbose(d, "device opened in %.1f ms", 1e3 * (gg_clock() - start));
 	return true;
 }
@@ -87,26 +106,80 @@ float cuda_measure(bool (*run)(void *p), void *p)
 	return best;
 }
 
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static void tell_usage(gg_room *u)
+{
+	usage.used = in_use();
+	*u = usage;
+}
+
+static void note_block(CUdeviceptr p, size_t bytes, const char *what)
+{
+	block b = {p, bytes, strcpy(gg_xmalloc(strlen(what) + 1), what)};
+
+	GG_PUSH(blocks, nblock, cap_block, b);
+	usage.own += bytes;
+	usage.peak = usage.own > usage.peak ? usage.own : usage.peak;
+}
+
+static void drop_block(CUdeviceptr p)
+{
+	for (size_t i = nblock; i-- > 0;)
+		if (blocks[i].p == p) {
+			usage.own -= blocks[i].bytes;
+			free(blocks[i].what);
+			blocks[i] = blocks[--nblock];
+			return;
+		}
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const block *x = a, *y = b;
+	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* Who asked for how much, what there is, and who has most of it. */
+static bool no_room(gg_diag *d, size_t bytes, const char *what)
+{
+	enum { SHOWN = 4 };
+	size_t used = in_use();
+	gg_buf b = {0};
+
+	if (nblock)
+		qsort(blocks, nblock, sizeof *blocks, by_size);
+	for (size_t i = 0; i < nblock && i < SHOWN; i++)
+		gg_buf_printf(&b, "%s'%s' %.1f MB", i ? ", " : "; largest so far: ", blocks[i].what,
+		              (double)blocks[i].bytes * 1e-6);
+	gg_error(d, GG_MACHINE, "target 'cuda': out of memory: %.1f MB for '%s', %.1f of %.1f MB are free%s",
+	         (double)bytes * 1e-6, what, (double)(usage.total - used) * 1e-6, (double)usage.total * 1e-6,
+	         nblock ? b.p : "");
+	gg_buf_fini(&b);
+	return false;
+}
+
 static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
 
 static void *alloc(gg_diag *d, size_t bytes, const char *what)
 {
 	CUdeviceptr p = 0;
 	CUresult r = cu.cuMemAlloc(&p, bytes ? bytes : 1);
-	size_t left = 0, total = 0;
 
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-		cu.cuMemGetInfo(&left, &total);
-		gg_error(d, GG_MACHINE, "the device has no %zu bytes for '%s': %zu of %zu are free", bytes,
-		         what, left, total);
-	} else {
-		cuda_ok(d, r, "cannot allocate memory of the device");
+		no_room(d, bytes, what);
+	} else if (cuda_ok(d, r, "cannot allocate memory of the device")) {
+		note_block(p, bytes ? bytes : 1, what);
+		gg_verbose(d, "device memory: %zu bytes for '%s'", bytes, what);
 	}
-	gg_verbose(d, "device memory: %zu bytes for '%s'", bytes, what);
 	return r ? NULL : (void *)(uintptr_t)p;
 }
 
-static void release(void *p) { cu.cuMemFree(address(p)); }
+static void release(void *p)
+{
+	drop_block(address(p));
+	cu.cuMemFree(address(p));
+}
 
 static bool upload(gg_diag *d, void *to, const void *host, size_t bytes)
 {
@@ -260,4 +333,5 @@ const gg_device cuda_device = {
     .wait = wait_event,
     .mark = mark,
     .marked = marked,
+    .usage = tell_usage,
 };

@@ -2,7 +2,16 @@
  * cuBLASLt that gg-cuda.so makes. Generated kernels are compiled by c++ and run one block after
  * the other, with one thread a block; a product is three loops. cuDNN there is none. It shows that sizes,
  * strides, dtypes and plans are right, and nothing of speed or of races. Every handle is the address of a
- * struct here. */
+ * struct here.
+ *
+ * What can go wrong is asked for by the environment:
+ *     GG_FAKE_FAIL=K      call number K of the driver, NVRTC or cuBLASLt fails
+ *     GG_FAKE_BAD=K       launch number K reads what is not there: all that follows fails
+ *     GG_FAKE_LOOSE=K     kernel number K, as they are loaded, cannot be recorded; 0: all
+ *     GG_FAKE_MEMORY=N    bytes of memory
+ *     GG_FAKE_SM=80       another kind of device
+ *     GG_FAKE_DRIVER=12020  an older driver, which loads no kernel of a newer compiler
+ *     GG_FAKE_LEFT=FILE   at the end: a line there for memory or graphs that are left */
 #include "../../lib/tensor.h"
 #include <cublasLt.h>
 #include <cuda.h>
@@ -15,7 +24,39 @@
 
 /* ---- the driver -------------------------------------------------------------------------------- */
 
-static int recording;
+static int asked(const char *name, int otherwise)
+{
+	const char *s = getenv(name);
+	return s ? atoi(s) : otherwise;
+}
+
+static int calls, launches, broken; /* broken: for good */
+static long allocations, graphs;
+
+static CUresult fate(void)
+{
+	if (broken)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	return ++calls == asked("GG_FAKE_FAIL", 0) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+#define TRY \
+	do { \
+		CUresult r_ = fate(); \
+		if (r_) \
+			return r_; \
+	} while (0)
+
+__attribute__((destructor)) static void tell_left(void)
+{
+	const char *file = getenv("GG_FAKE_LEFT");
+	FILE *f = file ? fopen(file, "a") : NULL;
+	if (f && (allocations || graphs))
+		fprintf(f, "%ld allocations and %ld graphs are left\n", allocations, graphs);
+	if (f)
+		fclose(f);
+}
+
+static int recording, spoilt;
 typedef struct launch {
 	void (*f)(void **, unsigned);
 	unsigned grid;
@@ -29,6 +70,7 @@ typedef struct graph {
 	launch *first, **last;
 	CUstream origin;
 	unsigned turn;
+	int kept; /* it can be launched */
 } graph;
 static graph *now;
 
@@ -59,6 +101,7 @@ static void do_fill(void **a, unsigned n) { memset(*(void **)a[0], (int)n, (size
 
 static CUresult submit(launch l, CUstream s)
 {
+	TRY;
 	l.stream = s;
 	for (int i = 0; i < 128; i++)
 		l.at[i] = &l.arg[i];
@@ -69,35 +112,72 @@ static CUresult submit(launch l, CUstream s)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuInit(unsigned f) { return CUDA_SUCCESS; }
-CUresult cuDriverGetVersion(int *v) { return *v = 13000, CUDA_SUCCESS; }
-CUresult cuGetErrorString(CUresult e, const char **s) { return *s = "failed", CUDA_SUCCESS; }
-CUresult cuGetErrorName(CUresult e, const char **s) { return *s = "CUDA_ERROR", CUDA_SUCCESS; }
-CUresult cuDeviceGet(CUdevice *d, int i) { return *d = 0, CUDA_SUCCESS; }
+CUresult cuInit(unsigned f) { return fate(); }
+CUresult cuDriverGetVersion(int *v) { return *v = asked("GG_FAKE_DRIVER", 13000), CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult e, const char **s)
+{
+	return *s = e == CUDA_ERROR_ILLEGAL_ADDRESS ? "an illegal memory access was encountered" : "failed",
+	       CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult e, const char **s)
+{
+	return *s = e == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR",
+	       CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice *d, int i) { return *d = 0, fate(); }
 CUresult cuDeviceGetName(char *s, int n, CUdevice d)
 {
 	return snprintf(s, (size_t)n, "fake device"), CUDA_SUCCESS;
 }
 CUresult cuDeviceGetAttribute(int *x, CUdevice_attribute a, CUdevice d)
 {
-	*x = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-	         ? 9
+	int sm = asked("GG_FAKE_SM", 90);
+	*x = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? sm / 10
+	     : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+	         ? sm % 10
 	         : a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
 	return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { return *c = later(1), CUDA_SUCCESS; }
-CUresult cuCtxSetCurrent(CUcontext c) { return CUDA_SUCCESS; }
-CUresult cuMemGetInfo(size_t *a, size_t *b) { return *a = *b = 0, CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { return *c = later(1), fate(); }
+CUresult cuCtxSetCurrent(CUcontext c) { return fate(); }
+/* The size stands before what is given out. */
+static size_t used;
+static size_t memory(void)
+{
+	const char *s = getenv("GG_FAKE_MEMORY");
+	return s ? strtoull(s, NULL, 10) : (size_t)1 << 40;
+}
+CUresult cuMemGetInfo(size_t *a, size_t *b)
+{
+	*b = memory();
+	*a = *b - used;
+	return CUDA_SUCCESS;
+}
 CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
 {
-	void *q = aligned_alloc(256, (n + 255) / 256 * 256);
-	if (q)
-		memset(q, 0xa5, n); /* nothing is zero by itself */
-	*p = (CUdeviceptr)(uintptr_t)q;
-	return q ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	size_t room = (n + 255) / 256 * 256;
+	char *q;
+	TRY;
+	if (room > memory() - used || !(q = aligned_alloc(256, room + 256)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(q, &room, sizeof room);
+	memset(q + 256, 0xa5, n); /* nothing is zero by itself */
+	used += room;
+	allocations++;
+	*p = (CUdeviceptr)(uintptr_t)(q + 256);
+	return CUDA_SUCCESS;
 }
-CUresult cuMemFree(CUdeviceptr p) { return free((void *)(uintptr_t)p), CUDA_SUCCESS; }
-CUresult cuMemAllocHost(void **p, size_t n) { return *p = later(n), CUDA_SUCCESS; }
+CUresult cuMemFree(CUdeviceptr p)
+{
+	char *q = (char *)(uintptr_t)p - 256;
+	size_t room;
+	memcpy(&room, q, sizeof room);
+	used -= room;
+	allocations--;
+	free(q);
+	return CUDA_SUCCESS;
+}
+CUresult cuMemAllocHost(void **p, size_t n) { return *p = later(n), fate(); }
 static CUresult copy(uintptr_t to, uintptr_t from, size_t n, CUstream s)
 {
 	return submit((launch){.f = do_copy, .arg = {(void *)to, (void *)from, (void *)n}}, s);
@@ -118,7 +198,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char x, size_t n, CUstream s)
 {
 	return submit((launch){.f = do_fill, .grid = x, .arg = {(void *)(uintptr_t)to, NULL, (void *)n}}, s);
 }
-CUresult cuStreamCreate(CUstream *s, unsigned f) { return *s = later(1), CUDA_SUCCESS; }
+CUresult cuStreamCreate(CUstream *s, unsigned f) { return *s = later(1), fate(); }
 
 /* A stream waits for the last record of an event, as in a capture. */
 typedef struct event {
@@ -126,21 +206,39 @@ typedef struct event {
 } event;
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned f)
 {
+	TRY;
 	if (recording && !((event *)(void *)e)->record)
 		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	if (recording)
 		add((launch){.stream = s, .event = true, .after = ((event *)(void *)e)->record});
 	return CUDA_SUCCESS;
 }
-CUresult cuStreamSynchronize(CUstream s) { return CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream s)
+{
+	TRY;
+	return recording ? spoilt = 1, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
 CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode m)
 {
+	TRY;
 	now = later(sizeof *now);
+	graphs++;
+	spoilt = 0;
 	now->last = &now->first;
 	now->origin = s;
 	recording = 1;
 	return CUDA_SUCCESS;
 }
+static void drop(graph *g)
+{
+	for (launch *l = g->first, *next; l; l = next) {
+		next = l->next;
+		free(l);
+	}
+	free(g);
+	graphs--;
+}
+
 /* Is what stream s does last waited for by another stream, up to the first one? */
 static int joined(const launch *last, CUstream origin, const launch *first)
 {
@@ -158,36 +256,38 @@ static int joined(const launch *last, CUstream origin, const launch *first)
 
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g)
 {
+	CUresult r;
 	recording = 0;
+	r = spoilt ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : fate();
 	*g = (CUgraph)(void *)now;
-	for (launch *l = now->first; l; l = l->next) {
+	for (launch *l = now->first; l && !r; l = l->next) {
 		const launch *k = l->next, *first = now->first;
 		while (k && k->stream != l->stream)
 			k = k->next;
 		if (!k && !joined(l, now->origin, now->first))
-			return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+			r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 		while (first->stream != l->stream)
 			first = first->next;
 		if (l->stream != now->origin && !first->after)
-			return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+			r = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	}
-	return CUDA_SUCCESS;
+	if (r)
+		drop(now);
+	return r;
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *x, CUgraph g, unsigned long long f)
 {
+	TRY;
+	((graph *)(void *)g)->kept = 1;
 	return *x = (CUgraphExec)(void *)g, CUDA_SUCCESS;
 }
-CUresult cuGraphDestroy(CUgraph g) { return CUDA_SUCCESS; }
-CUresult cuGraphExecDestroy(CUgraphExec x)
+CUresult cuGraphDestroy(CUgraph g)
 {
-	graph *g = (graph *)(void *)x;
-	for (launch *l = g->first, *next; l; l = next) {
-		next = l->next;
-		free(l);
-	}
-	free(g);
+	if (!((graph *)(void *)g)->kept)
+		drop((graph *)(void *)g);
 	return CUDA_SUCCESS;
 }
+CUresult cuGraphExecDestroy(CUgraphExec x) { return drop((graph *)(void *)x), CUDA_SUCCESS; }
 
 /* The first thing of its stream that is not done, and what it waits for is. */
 static int may_run(const graph *g, const launch *l)
@@ -205,6 +305,7 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 	graph *g = (graph *)(void *)x;
 	unsigned seed = ++g->turn;
 	launch *l;
+	TRY;
 
 	for (l = g->first; l; l = l->next)
 		l->done = false;
@@ -229,18 +330,24 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 }
 CUresult cuModuleLoadData(CUmodule *m, const void *p)
 {
+	TRY;
+	if (asked("GG_FAKE_DRIVER", 13000) < 13000)
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	*m = dlopen(p, RTLD_NOW | RTLD_LOCAL);
 	return *m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 typedef struct function {
 	void (*run)(void **, unsigned);
-	int nargs;
+	int nargs, number;
 } function;
 
 CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 {
 	void *run = dlsym(m, "run_blocks"), *n = dlsym(m, "nargs");
 	function *k = later(sizeof *k);
+	static int loaded;
+	TRY;
+	k->number = ++loaded;
 	if (!run || !n)
 		return CUDA_ERROR_NOT_FOUND;
 	memcpy(&k->run, &run, sizeof run);
@@ -254,19 +361,25 @@ CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsign
 {
 	const function *k = (const function *)(const void *)f;
 	launch l = {.f = k->run, .grid = x};
+	int loose = asked("GG_FAKE_LOOSE", -1);
+	if (recording && (loose == 0 || loose == k->number))
+		return spoilt = 1, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (!recording && ++launches == asked("GG_FAKE_BAD", 0))
+		return broken = 1, CUDA_SUCCESS;
 	for (int i = 0; i < k->nargs; i++)
 		l.arg[i] = *(void **)arg[i];
 	return submit(l, s);
 }
-CUresult cuEventCreate(CUevent *e, unsigned f) { return *e = later(sizeof(event)), CUDA_SUCCESS; }
+CUresult cuEventCreate(CUevent *e, unsigned f) { return *e = later(sizeof(event)), fate(); }
 CUresult cuEventRecord(CUevent e, CUstream s)
 {
+	TRY;
 	((event *)(void *)e)->record = recording ? add((launch){.stream = s, .event = true}) : NULL;
 	return CUDA_SUCCESS;
 }
-CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int x) { return CUDA_SUCCESS; }
-CUresult cuEventSynchronize(CUevent e) { return CUDA_SUCCESS; }
-CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) { return *ms = 1, CUDA_SUCCESS; }
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int x) { return fate(); }
+CUresult cuEventSynchronize(CUevent e) { return fate(); }
+CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) { return *ms = 1, fate(); }
 
 /* ---- NVRTC ------------------------------------------------------------------------------------- */
 
@@ -280,6 +393,8 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *p, const char *text, const char *na
                                const char *const *h, const char *const *i)
 {
 	program *q = later(sizeof *q);
+	if (fate())
+		return free(q), NVRTC_ERROR_INTERNAL_ERROR;
 	q->text = strdup(text);
 	*p = (nvrtcProgram)(void *)q;
 	return NVRTC_SUCCESS;
@@ -340,8 +455,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram h, int n, const char *const *option
 	const char *dir = getenv("GG_FAKE_DIR");
 	char command[8192], so[512], source[600];
 	FILE *f;
-	if (r)
-		return r;
+	if (r || fate())
+		return r ? r : NVRTC_ERROR_INTERNAL_ERROR;
 	snprintf(so, sizeof so, "%s/%016llx.so", dir,
 	         (unsigned long long)gg_hash(p->text, strlen(p->text), 1));
 	p->path = strdup(so);
@@ -399,12 +514,15 @@ typedef struct layout {
 	int32_t batch;
 } layout;
 
-cublasStatus_t cublasLtCreate(cublasLtHandle_t *h) { return *h = later(1), CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
+{
+	return *h = later(1), fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
+}
 size_t cublasLtGetVersion(void) { return 130000; }
 const char *cublasLtGetStatusString(cublasStatus_t s) { return "failed"; }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t c, cudaDataType_t t)
 {
-	return *d = later(sizeof(op)), CUBLAS_STATUS_SUCCESS;
+	return *d = later(sizeof(op)), fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return free(d), CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t a,
@@ -415,7 +533,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
 	           : a == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&o->tb
 	           : a == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&o->epilogue
 	                                                : (void *)&o->bias;
-	return memcpy(to, v, n), CUBLAS_STATUS_SUCCESS;
+	return memcpy(to, v, n), fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t t, uint64_t rows,
                                           uint64_t cols, int64_t ld)
@@ -426,7 +544,8 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataTyp
 	              : t == CUDA_R_16F ? GG_F16
 	                                : GG_BF16;
 	*x = (layout){dt, rows, cols, ld, 0, 1};
-	return *l = (cublasLtMatrixLayout_t)(void *)x, CUBLAS_STATUS_SUCCESS;
+	return *l = (cublasLtMatrixLayout_t)(void *)x,
+	       fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 {
@@ -437,11 +556,11 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l, cublas
 {
 	layout *x = (layout *)(void *)l;
 	void *to = a == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? (void *)&x->batch : (void *)&x->stride;
-	return memcpy(to, v, n), CUBLAS_STATUS_SUCCESS;
+	return memcpy(to, v, n), fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
-	return *p = later(1), CUBLAS_STATUS_SUCCESS;
+	return *p = later(1), fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
 {
@@ -469,6 +588,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
 	const layout *a = (void *)la, *b = (void *)lb, *c = (void *)lc;
 	const op *o = (void *)d;
 	uint64_t k = o->ta ? a->rows : a->cols;
+	if (fate())
+		return CUBLAS_STATUS_INTERNAL_ERROR;
 	if (!fits(a, o->ta, c->rows, k) || !fits(b, o->tb, k, c->cols) || a->batch != c->batch ||
 	    b->batch != c->batch)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -531,6 +652,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
 	               b,
 	               c,
 	               y};
-	submit((launch){.f = do_product, .arg = {p}}, s);
-	return CUBLAS_STATUS_SUCCESS;
+	return submit((launch){.f = do_product, .arg = {p}}, s) ? CUBLAS_STATUS_EXECUTION_FAILED
+	                                                        : CUBLAS_STATUS_SUCCESS;
 }

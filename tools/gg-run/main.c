@@ -52,7 +52,8 @@ enum {
 	WORLD,
 	TARGET,
 	PROFILE,
-	DUMP
+	DUMP,
+	MEMORY
 };
 
 static const gg_option options[] = {
@@ -94,6 +95,7 @@ static const gg_option options[] = {
     {PROFILE, "profile", 0, "FILE", "write a trace of what ran when, for chrome://tracing or Perfetto"},
     {DUMP, "dump", 0, "DIR|GLOB=DIR", "write every value, or those whose names match, as DIR/NAME.npy"},
     {CHECK_FINITE, "check-finite", 0, NULL, "stop at the first node that gives inf or NaN (exit 1)"},
+    {MEMORY, "memory", 0, NULL, "print what the device's memory holds at the end"},
     {POISON, "poison", 0, NULL, "fill unwritten and freed memory with NaN patterns"},
     {SAVE, "save", 0, "FILE", "write the graph with its updated state"},
     {SAVE_EVERY, "save-every", 0, "N", "write it after each N steps too"},
@@ -304,6 +306,9 @@ static void take(gg_tool *t, job *j, int id)
 	case CHECK_FINITE:
 		j->exec.check_finite = true;
 		break;
+	case MEMORY:
+		j->memory = true;
+		break;
 	case POISON:
 		j->exec.poison = true;
 		break;
@@ -501,6 +506,8 @@ bool run_job(job *j)
 	if (good && j->done > j->first) {
 		good = results(j, b.out, b.ref_out, &text);
 		good = good && (!j->timed || run_timed(j, b.in, &text));
+		if (good && j->memory)
+			memory_lines(j, &text);
 		good = (!j->profile || profile_write(j->profile, rank_path(j, j->trace))) && good;
 		if (j->say && text.len)
 			gg_buf_add(j->say, text.p, text.len);

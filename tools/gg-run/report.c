@@ -152,6 +152,38 @@ static double percentile(const double *sorted, size_t n, double p)
 	return sorted[i > 0 ? i - 1 : 0];
 }
 
+static void memory_line(gg_buf *b, const char *what, size_t bytes, const char *more)
+{
+	gg_buf_printf(b, "%-10s %14zu  %s\n", what, bytes, more);
+}
+
+void memory_lines(const job *j, gg_buf *b)
+{
+	gg_memory m;
+	size_t beyond, libraries;
+	char over[128];
+
+	if (!gg_exec_memory(j->x, &m)) {
+		gg_note(&j->t->d, "--memory is of a device: none is at work");
+		return;
+	}
+	beyond = m.arena + m.workspace;
+	libraries = m.device.used - m.device.context;
+	libraries = libraries > m.device.own ? libraries - m.device.own : 0;
+	snprintf(over, sizeof over, "the memory plan, %.3f of its lower bound",
+	         m.bound ? (double)m.arena / (double)m.bound : 1);
+	memory_line(b, "weights", m.weights, "constants, parameters, and what kernels made of them");
+	memory_line(b, "arena", m.arena, over);
+	memory_line(b, "workspace", m.workspace, "of kernels, one a stream");
+	memory_line(b, "inputs", m.inputs, "");
+	snprintf(over, sizeof over, "at most at one time; beyond weights and inputs %.3f of the plan",
+	         beyond ? (double)(m.device.peak - m.weights - m.inputs) / (double)m.arena : 1);
+	memory_line(b, "peak", m.device.peak, over);
+	memory_line(b, "libraries", libraries, "kernels, graphs, and what cuDNN and cuBLASLt keep");
+	memory_line(b, "context", m.device.context, "in use before, by others too");
+	memory_line(b, "total", m.device.total, "of the device");
+}
+
 void timing(const job *j, gg_buf *b, double *seconds, size_t n)
 {
 	static const double at[] = {50, 90, 95, 99};

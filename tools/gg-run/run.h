@@ -34,7 +34,7 @@ typedef struct job {
 	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval, *summary, *trace;
 	int64_t steps, epochs, batch, repeat, warmup, sink, save_every, eval_every, hold_out, summary_every;
 	double duration;
-	bool timed, json, compare_ref, list_io, devices, progress;
+	bool timed, json, compare_ref, list_io, devices, progress, memory;
 	bool whole;      /* a short last batch is run too */
 	int64_t shuffle; /* seed; -1: in order */
 	fill fill;
@@ -168,6 +168,7 @@ void print_values(gg_buf *b, const gg_tensor *t);
 void print_json(gg_buf *b, const char *name, const gg_tensor *t); /* ,"name":value */
 bool list_io(job *j);
 bool list_devices(job *j);
+void memory_lines(const job *j, gg_buf *b);
 void timing(const job *j, gg_buf *b, double *seconds, size_t n);
 
 #endif
