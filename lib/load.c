@@ -25,6 +25,7 @@ typedef struct alias {
 	uint32_t id;
 } alias;
 
+enum { OPS = 64 };
 typedef struct load {
 	gg_diag *d;
 	gg_reader *r;
@@ -46,7 +47,9 @@ typedef struct load {
 	size_t naliases, cap_aliases;
 	gg_value **in;
 	const char **out;
-	size_t cap_in, cap_out;
+	temp **made; /* of the node's outputs */
+	size_t cap_in, cap_out, cap_made;
+	const gg_op *op[OPS];        /* found last, see find_op */
 	gg_extra **records, **blobs; /* where the next one goes */
 } load;
 
@@ -68,8 +71,11 @@ static bool bad(load *l, const char *at, const char *fmt, ...)
 /* ---- fields ------------------------------------------------------------------------------- */
 #define MAX_KEYS 16
 typedef struct fields {
+	const char *what, *const *keys;
 	const char *start, *end;
-	const char *at[MAX_KEYS]; /* where the value of key k starts; NULL: not given */
+	const char *at[MAX_KEYS]; /* get_fields: where the value of key k starts; NULL: not given */
+	uint32_t left, seen;      /* pairs that have not come; bit k: key k has */
+	int next;                 /* the key after the last one */
 	gg_extra *extra, **tail;
 } fields;
 
@@ -85,7 +91,10 @@ static void keep(load *l, fields *f, const char *key, size_t len, const char *fr
 
 static bool is(const char *s, size_t len, const char *tag)
 {
-	return len && *s == *tag && len == strlen(tag) && !memcmp(s, tag, len);
+	size_t i = 0;
+	while (i < len && tag[i] && s[i] == tag[i])
+		i++;
+	return i == len && !tag[i];
 }
 
 /* keys: in the order of the writer, so that the next one is nearly always the one looked for. */
@@ -100,35 +109,64 @@ static int find_key(const char *const *keys, int next, const char *s, size_t len
 	return -1;
 }
 
-static bool get_fields(load *l, fields *f, const char *what, const char *const *keys)
+static void open_fields(load *l, fields *f, const char *what, const char *const *keys)
+{
+	f->what = what;
+	f->keys = keys;
+	f->start = l->r->p;
+	f->seen = 0;
+	f->next = 0;
+	f->extra = 0;
+	f->tail = &f->extra;
+	f->left = gg_take_map(l->r, what);
+}
+
+/* The number of the next key; the reader stands at its value. What is not in the keys is kept.
+ * Negative: there are no more, or the record is bad. */
+static int next_field(load *l, fields *f)
 {
 	gg_reader *r = l->r;
-	*f = (fields){.start = r->p};
-	f->tail = &f->extra;
-	uint32_t n = gg_take_map(r, what);
-	int next = 0;
-	for (uint32_t i = 0; i < n && !r->failed; i++) {
+	while (f->left && !r->failed) {
 		size_t len;
-		const char *at = r->p, *key = gg_take_str(r, what, &len), *from = r->p;
+		const char *at = r->p, *key = gg_take_str(r, f->what, &len), *from = r->p;
 		if (r->failed)
 			break;
-		int k = find_key(keys, next, key, len);
+		f->left--;
+		int k = find_key(f->keys, f->next, key, len);
 		if (k >= 0) {
-			if (f->at[k])
-				return bad(l, at, "%s: key '%s' is given twice", what, keys[k]);
-			f->at[k] = from;
-			next = k + 1;
-			gg_skip(r, GG_PACK_DEPTH);
-			continue;
+			if (f->seen >> k & 1)
+				bad(l, at, "%s: key '%s' is given twice", f->what, f->keys[k]);
+			f->seen |= 1u << k;
+			f->next = k + 1;
+			return r->failed ? -1 : k;
 		}
-		if (len >= GG_LIMIT_NAME || memchr(key, 0, len))
-			return bad(l, at, "%s: a key that is no name", what);
+		if (len >= GG_LIMIT_NAME || memchr(key, 0, len)) {
+			bad(l, at, "%s: a key that is no name", f->what);
+			break;
+		}
 		gg_skip(r, GG_LIMIT_DEPTH);
 		if (!r->failed)
 			keep(l, f, key, len, from);
 	}
-	f->end = r->p;
-	return !r->failed;
+	return -1;
+}
+
+/* Whether the record was read well and has its first n keys. */
+static bool has_keys(load *l, const fields *f, int n)
+{
+	int k = __builtin_ctz(~f->seen);
+	return !l->r->failed && (k >= n || bad(l, f->start, "%s: key '%s' is missing", f->what, f->keys[k]));
+}
+
+/* Where each value starts, for records whose keys hang on one another. */
+static bool get_fields(load *l, fields *f, const char *what, const char *const *keys)
+{
+	int k;
+	memset(f->at, 0, sizeof f->at);
+	for (open_fields(l, f, what, keys); (k = next_field(l, f)) >= 0; gg_skip(l->r, GG_PACK_DEPTH))
+		f->at[k] = l->r->p;
+	f->end = l->r->p;
+	return !l->r->failed;
 }
 
 /* Goes to the value of key k; false when it is not given. */
@@ -194,13 +232,12 @@ static uint32_t take_id(load *l, const char *what)
 	return (uint32_t)gg_take_int(l->r, what, 1, UINT32_MAX - 1);
 }
 
-static uint32_t new_id(load *l, const fields *f, int k, const char *what)
+static uint32_t new_id(load *l, const char *what)
 {
-	if (!need(l, f, k, what, "id"))
-		return 0;
+	const char *at = l->r->p;
 	uint32_t id = take_id(l, what);
 	if (!l->r->failed && get_entry(l, id))
-		bad(l, f->at[k], "%s: id %u is taken", what, id);
+		bad(l, at, "%s: id %u is taken", what, id);
 	if (id > l->max_id)
 		l->max_id = id;
 	return l->r->failed ? 0 : id;
@@ -335,6 +372,17 @@ static void give_place(load *l, gg_value *v, const temp *t)
 	}
 }
 
+static void take_place(load *l, temp *t)
+{
+	const char *at = l->r->p;
+	if (gg_take_array(l->r, "mem") != 2) {
+		bad(l, at, "mem: expected offset and length");
+		return;
+	}
+	t->mem_off = gg_take_int(l->r, "mem", 0, INT64_MAX);
+	t->mem_len = gg_take_int(l->r, "mem", 0, INT64_MAX - t->mem_off);
+}
+
 static bool load_value(load *l, gg_graph *g)
 {
 	static const char *const keys[] = {"id",     "name", "kind",  "dtype", "shape",
@@ -342,25 +390,40 @@ static bool load_value(load *l, gg_graph *g)
 	static const char *const kinds[] = {"input", "param", "const", "temp"};
 	enum { ID, NAME, KIND, DTYPE, SHAPE, LAYOUT, MEM, ALIAS };
 	fields f;
-	if (!get_fields(l, &f, "value", keys))
-		return false;
-	temp t = {.id = new_id(l, &f, ID, "value"), .at = f.start, .g = g, .mem_off = -1, .mem_len = -1};
-	t.extra = f.extra;
-	t.name = need(l, &f, NAME, "value", "name") ? gg_take_name(l->r, "name") : 0;
-	int kind = need(l, &f, KIND, "value", "kind") ? take_word(l, "kind", kinds, 4) : 0;
-	t.dtype = seek(l, &f, DTYPE) ? take_dtype(l) : GG_NONE;
-	t.shape = seek(l, &f, SHAPE) ? take_shape(l) : gg_shape_unknown;
-	t.layout = seek(l, &f, LAYOUT) ? take_layout(l) : GG_PLAIN;
-	if (seek(l, &f, MEM)) {
-		const char *at = l->r->p;
-		if (gg_take_array(l->r, "mem") != 2)
-			return bad(l, at, "mem: expected offset and length");
-		t.mem_off = gg_take_int(l->r, "mem", 0, INT64_MAX);
-		t.mem_len = gg_take_int(l->r, "mem", 0, INT64_MAX - t.mem_off);
+	temp t = {.at = l->r->p, .g = g, .mem_off = -1, .mem_len = -1};
+	int kind = 0, k;
+	t.shape.rank = -1;
+	for (open_fields(l, &f, "value", keys); (k = next_field(l, &f)) >= 0;) {
+		switch (k) {
+		case ID:
+			t.id = new_id(l, "value");
+			break;
+		case NAME:
+			t.name = gg_take_name(l->r, "name");
+			break;
+		case KIND:
+			kind = take_word(l, "kind", kinds, 4);
+			break;
+		case DTYPE:
+			t.dtype = take_dtype(l);
+			break;
+		case SHAPE:
+			t.shape = take_shape(l);
+			break;
+		case LAYOUT:
+			t.layout = take_layout(l);
+			break;
+		case MEM:
+			take_place(l, &t);
+			break;
+		case ALIAS:
+			t.alias = take_id(l, "alias");
+			break;
+		}
 	}
-	t.alias = seek(l, &f, ALIAS) ? take_id(l, "alias") : 0;
-	if (l->r->failed)
+	if (!has_keys(l, &f, 3))
 		return false;
+	t.extra = f.extra;
 	if (kind == GG_TEMP) {
 		temp *to = new_temp(l);
 		t.next = to->next;
@@ -371,7 +434,7 @@ static bool load_value(load *l, gg_graph *g)
 	} else {
 		give_place(l, gg_add_const(g, (gg_kind)kind, t.name, t.dtype, &t.shape, 0), &t);
 	}
-	return finish(l, &f);
+	return true;
 }
 
 /* ---- data --------------------------------------------------------------------------------- */
@@ -703,26 +766,25 @@ static void load_attrs(load *l, gg_node *n)
 }
 
 /* ---- node --------------------------------------------------------------------------------- */
-enum { N_ID, N_OP, N_IN, N_OUT, N_ATTR, N_AFTER, N_CAPTURES, N_LOC, N_KERNEL, N_STREAM };
-
-static const gg_op *take_op(load *l, const fields *f)
+/* A stream has few ops: what has the same length and ends was nearly always the same one before. */
+static const gg_op *find_op(load *l, const char *s, size_t len)
 {
-	const char *at = l->r->p, *name = gg_take_name(l->r, "op"), *who = 0;
-	const gg_op *op = name ? gg_op_find(name) : 0;
-	if (op || !name)
-		return op;
-	if (seek(l, f, N_LOC) && gg_peek(l->r) == GG_PACK_ARRAY && gg_take_array(l->r, "loc") > 1) {
-		gg_skip(l->r, 0);
-		who = gg_take_name(l->r, "loc");
-	} else if (seek(l, f, N_OUT) && gg_peek(l->r) == GG_PACK_ARRAY && gg_take_array(l->r, "out") > 0 &&
-	           gg_peek(l->r) == GG_PACK_INT) {
-		void *e = get_entry(l, take_id(l, "out"));
-		who = e && entry_kind(e) == TEMP ? ((temp *)entry_ptr(e))->name : 0;
-	}
-	const char *near = gg_op_nearest(name);
-	gg_reader_fail(l->r, GG_UNSUPPORTED, at, "node '%s' (%s): there is no op '%s'%s%s%s", who ? who : "?",
-	               name, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-	return 0;
+	const gg_op **last =
+	    &l->op[len ? (len + 7u * (unsigned char)s[0] + (unsigned char)s[len - 1]) % OPS : 0];
+	if (*last && is(s, len, (*last)->name))
+		return *last;
+	return *last = len < 256 && !(len && memchr(s, 0, len)) ? gg_op_find(gg_intern_n(s, len)) : 0;
+}
+
+static void unknown_op(load *l, const char *at, const gg_node *x, int nout)
+{
+	const char *who = x->nloc > 1 ? x->loc[1] : nout && l->out[0] ? l->out[0] : "?";
+	l->r->p = at;
+	const char *name = gg_take_name(l->r, "op"), *near = name ? gg_op_nearest(name) : 0;
+	if (name)
+		gg_reader_fail(l->r, GG_UNSUPPORTED, at, "node '%s' (%s): there is no op '%s'%s%s%s", who,
+		               name, name, near ? "; did you mean '" : "", near ? near : "",
+		               near ? "'?" : "");
 }
 
 static int take_inputs(load *l, const gg_graph *g)
@@ -742,7 +804,6 @@ static int take_inputs(load *l, const gg_graph *g)
 	return (int)n;
 }
 
-/* Looks at the outputs twice: names before the node is made, the rest after. */
 static temp *take_temp(load *l, const gg_graph *g)
 {
 	const char *at = l->r->p;
@@ -762,6 +823,7 @@ static temp *take_temp(load *l, const gg_graph *g)
 	return l->r->failed ? 0 : t;
 }
 
+/* A value taken belongs to no graph any more, so that it is not taken twice. */
 static int take_outputs(load *l, const gg_graph *g)
 {
 	uint32_t n = gg_take_array(l->r, "out");
@@ -772,17 +834,22 @@ static int take_outputs(load *l, const gg_graph *g)
 		const char *name = t ? t->name : 0;
 		size_t at = i;
 		GG_PUSH(l->out, at, l->cap_out, name);
+		at = i;
+		GG_PUSH(l->made, at, l->cap_made, t);
 	}
 	return (int)n;
 }
 
 static void claim_outputs(load *l, gg_node *n)
 {
-	gg_take_array(l->r, "out");
-	for (int i = 0; i < n->nout && !l->r->failed; i++) {
-		temp *t = take_temp(l, n->graph);
+	for (int i = 0; i < n->nout; i++) {
+		temp *t = l->made[i];
 		if (!t)
 			continue;
+		if (!t->g) {
+			bad(l, t->at, "value '%s' is made twice", t->name);
+			return;
+		}
 		give_place(l, n->out[i], t);
 		t->g = 0;
 		t->next_free = l->free_temps;
@@ -791,69 +858,113 @@ static void claim_outputs(load *l, gg_node *n)
 	}
 }
 
-static void load_after(load *l, gg_node *n)
+static void take_after(load *l, gg_node *x)
 {
 	uint32_t count = gg_take_array(l->r, "after");
 	if (!l->r->failed)
-		n->after = gg_alloc_n(&l->m->arena, count, sizeof *n->after);
+		x->after = gg_alloc_n(&l->m->arena, count, sizeof *x->after);
 	for (uint32_t i = 0; i < count && !l->r->failed; i++) {
 		const char *at = l->r->p;
 		uint32_t id = take_id(l, "after");
 		void *e = get_entry(l, id);
 		gg_node *pred = e && entry_kind(e) == NODE ? entry_ptr(e) : 0;
-		if (!pred || pred == n) {
+		if (!pred) {
 			bad(l, at, "after: there is no node %u before this one", id);
 			break;
 		}
-		n->after[n->nafter++] = pred;
+		x->after[x->nafter++] = pred;
 		pred->nfollow++;
 	}
 }
 
-static void load_loc(load *l, gg_node *n)
+static void take_loc(load *l, gg_node *x)
 {
 	uint32_t count = gg_take_array(l->r, "loc");
 	if (l->r->failed)
 		return;
-	n->loc = gg_alloc_n(&l->m->arena, count, sizeof *n->loc);
+	x->loc = gg_alloc_n(&l->m->arena, count, sizeof *x->loc);
 	for (uint32_t i = 0; i < count && !l->r->failed; i++)
-		n->loc[i] = gg_take_name(l->r, "loc");
-	n->nloc = l->r->failed ? 0 : (int)count;
+		x->loc[i] = gg_take_name(l->r, "loc");
+	x->nloc = l->r->failed ? 0 : (int)count;
 }
 
+/* The attributes come last, wherever they stand: their types are the op's. */
 static bool load_node(load *l, gg_graph *g)
 {
 	static const char *const keys[] = {"id",       "op",  "in",     "out",    "attr", "after",
 	                                   "captures", "loc", "kernel", "stream", 0};
+	enum { ID, OP, IN, OUT, ATTR, AFTER, CAPTURES, LOC, KERNEL, STREAM };
 	fields f;
-	if (!get_fields(l, &f, "node", keys))
+	gg_node x = {0};
+	const char *op = 0, *attr = 0, *captures = 0;
+	int nin = 0, nout = 0, k;
+	for (open_fields(l, &f, "node", keys); (k = next_field(l, &f)) >= 0;) {
+		const char *at = l->r->p;
+		size_t len;
+		switch (k) {
+		case ID:
+			x.id = new_id(l, "node");
+			break;
+		case OP:
+			op = gg_take_str(l->r, "op", &len);
+			x.op = op ? find_op(l, op, len) : 0;
+			op = at;
+			break;
+		case IN:
+			nin = take_inputs(l, g);
+			break;
+		case OUT:
+			nout = take_outputs(l, g);
+			break;
+		case ATTR:
+			attr = at;
+			gg_skip(l->r, GG_PACK_DEPTH);
+			break;
+		case AFTER:
+			take_after(l, &x);
+			break;
+		case CAPTURES:
+			captures = at;
+			x.ncap = (int)gg_take_int(l->r, "captures", 0, INT32_MAX);
+			break;
+		case LOC:
+			take_loc(l, &x);
+			break;
+		case KERNEL:
+			x.kernel = gg_take_name(l->r, "kernel");
+			break;
+		case STREAM:
+			x.stream = (int)gg_take_int(l->r, "stream", INT32_MIN, INT32_MAX);
+			break;
+		}
+	}
+	if (!has_keys(l, &f, 4))
 		return false;
-	uint32_t id = new_id(l, &f, N_ID, "node");
-	const gg_op *op = need(l, &f, N_OP, "node", "op") ? take_op(l, &f) : 0;
-	int nin = need(l, &f, N_IN, "node", "in") ? take_inputs(l, g) : 0;
-	int nout = need(l, &f, N_OUT, "node", "out") ? take_outputs(l, g) : 0;
+	if (!x.op)
+		unknown_op(l, op, &x, nout);
+	if (x.ncap > nin)
+		bad(l, captures, "captures: %d is out of range", x.ncap);
 	if (l->r->failed)
 		return false;
-	gg_node *n = gg_add_node(g, 0, op, nin, l->in, nout, l->out);
-	n->id = id;
+	gg_node *n = gg_add_node(g, 0, x.op, nin, l->in, nout, l->out);
+	n->id = x.id;
 	n->extra = f.extra;
-	if (seek(l, &f, N_OUT))
-		claim_outputs(l, n);
-	if (seek(l, &f, N_LOC))
-		load_loc(l, n);
-	if (seek(l, &f, N_CAPTURES))
-		n->ncap = (int)gg_take_int(l->r, "captures", 0, nin);
-	if (seek(l, &f, N_ATTR))
+	n->after = x.after;
+	n->nafter = x.nafter;
+	n->ncap = x.ncap;
+	n->loc = x.loc;
+	n->nloc = x.nloc;
+	n->kernel = x.kernel;
+	n->stream = x.stream;
+	claim_outputs(l, n);
+	if (attr) {
+		const char *end = l->r->p;
+		l->r->p = attr;
 		load_attrs(l, n);
-	if (seek(l, &f, N_AFTER))
-		load_after(l, n);
-	if (seek(l, &f, N_KERNEL))
-		n->kernel = gg_take_name(l->r, "kernel");
-	if (seek(l, &f, N_STREAM))
-		n->stream = (int)gg_take_int(l->r, "stream", INT32_MIN, INT32_MAX);
-	if (!l->r->failed)
-		set_entry(l, id, n, NODE); /* last: it is no predecessor of itself */
-	return finish(l, &f);
+		l->r->p = l->r->failed ? l->r->p : end;
+	}
+	set_entry(l, n->id, n, NODE); /* last: it is no predecessor of itself */
+	return !l->r->failed;
 }
 
 /* ---- graph -------------------------------------------------------------------------------- */
@@ -1148,6 +1259,7 @@ int gg_load(gg_reader *r, bool json, gg_model **out)
 	free(l.alias);
 	free(l.in);
 	free(l.out);
+	free(l.made);
 	if (!good) {
 		gg_model_free(l.m);
 		return -1;

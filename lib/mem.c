@@ -241,8 +241,14 @@ uint64_t gg_hash(const void *p, size_t n, uint64_t seed)
 		n -= 8;
 	}
 	uint64_t w = 0;
-	if (n)
-		memcpy(&w, s, n);
+	uint32_t four;
+	uint16_t two;
+	if (n & 1)
+		w = s[n - 1];
+	if (n & 2)
+		w = w << 16 | (memcpy(&two, s + (n & 4), 2), two);
+	if (n & 4)
+		w = w << 32 | (memcpy(&four, s, 4), four);
 	h = (h ^ w) * 0xc4ceb9fe1a85ec53u;
 	return h ^ h >> 29;
 }

@@ -278,9 +278,28 @@ static void fresh_names(void)
 	gg_model_free(m);
 }
 
+static bool sums(void)
+{
+	unsigned char text[300];
+	for (size_t i = 0; i < sizeof text; i++)
+		text[i] = (unsigned char)(i * i * 7 + i / 5);
+	for (size_t n = 0; n <= sizeof text; n++) {
+		uint32_t c = 0xffffffffu;
+		for (size_t i = 0; i < n; i++) {
+			c ^= text[i];
+			for (int k = 0; k < 8; k++)
+				c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+		}
+		if (gg_crc32(text, n) != ~c)
+			return false;
+	}
+	return true;
+}
+
 int main(void)
 {
 	ok(gg_crc32("123456789", 9) == 0xcbf43926, "the sum is the usual crc32");
+	ok(sums(), "and so it is of every length, bit by bit");
 	gg_model *m = everything();
 	round_trip(m, "everything");
 	gg_model_free(m);
