@@ -9,8 +9,9 @@ typedef struct check {
 	gg_diag *d;
 	const gg_graph *g;
 	uint64_t mark;
-	size_t uses; /* slots that read a value of this graph */
-	bool bodies; /* some node has one, or captures */
+	size_t uses, counted; /* slots that read a value of this graph; readers by the values' counts */
+	bool linked;          /* each slot is where its neighbours in the list say */
+	bool bodies;          /* some node has one, or captures */
 } check;
 
 static uint64_t new_mark(void)
@@ -26,8 +27,15 @@ static bool bad(check *c, const char *fmt, const char *a, const char *b)
 	return gg_error(c->d, GG_MALFORMED, fmt, a, b);
 }
 
+static void count_use(check *c, const gg_use *u)
+{
+	c->uses++;
+	c->linked &= u->prev && *u->prev == u && (!u->next || u->next->prev == &u->next);
+}
+
 static bool define(check *c, gg_value *v)
 {
+	c->counted += (size_t)v->nuses;
 	if (v->graph != c->g)
 		gg_bug("value '%s' is listed in a graph that it is not of", v->name);
 	if (*gg_intern_mark(v->name) == c->mark)
@@ -110,7 +118,7 @@ static bool check_inputs(check *c, const gg_node *n)
 				return gg_node_error(c->d, GG_MALFORMED, n, "input %d is missing", i);
 			continue;
 		}
-		c->uses++;
+		count_use(c, &n->in[i]);
 		if (v->graph != c->g)
 			return gg_node_error(c->d, GG_MALFORMED, n, "input '%s' belongs to another graph",
 			                     v->name);
@@ -194,7 +202,7 @@ static bool check_results(check *c)
 	uint64_t seen = new_mark();
 	for (size_t i = 0; i < g->nout; i++) {
 		gg_value *v = g->out[i]->value;
-		c->uses++;
+		count_use(c, g->out[i]);
 		if (v->graph != g || (v->mark != c->mark && v->mark != seen))
 			return bad(c, "output '%s' is not made in the graph%s", v->name, "");
 		if (v->mark == seen && !g->owner)
@@ -206,7 +214,7 @@ static bool check_results(check *c)
 	for (size_t i = 0; i < g->nstate; i++) {
 		gg_value *p = g->state[i]->param;
 		const gg_value *f = g->state[i]->final.value;
-		c->uses++;
+		count_use(c, &g->state[i]->final);
 		if (p->graph != g || p->kind != GG_PARAM || (p->mark != c->mark && p->mark != seen))
 			return bad(c, "state '%s' is not a parameter%s", p->name, "");
 		if (p->mark == seen)
@@ -221,34 +229,36 @@ static bool check_results(check *c)
 	return true;
 }
 
-static size_t count_uses(const gg_value *v)
+static void check_readers(const gg_value *v)
 {
-	size_t n = 0;
+	int n = 0;
 	for (const gg_use *u = v->uses; u; u = u->next, n++)
 		if (u->value != v || *u->prev != u)
 			gg_bug("the readers of '%s' are linked wrongly", v->name);
-	if (n != (size_t)v->nuses)
-		gg_bug("value '%s' has %zu readers, counts %d", v->name, n, v->nuses);
-	return n;
+	if (n != v->nuses)
+		gg_bug("value '%s' has %d readers, counts %d", v->name, n, v->nuses);
 }
 
+/* The slots hang in lists, and there are as many as the values count: the lists hold nothing else.
+ * Where that is not so, each list is walked to say whose. */
 static void check_use_lists(check *c)
 {
-	size_t n = 0;
+	if (c->linked && c->uses == c->counted)
+		return;
 	for (size_t i = 0; i < c->g->nin; i++)
-		n += count_uses(c->g->in[i]);
+		check_readers(c->g->in[i]);
 	for (const gg_value *v = c->g->consts; v; v = v->next_const)
-		n += count_uses(v);
+		check_readers(v);
 	for (const gg_node *k = c->g->first; k; k = k->next)
 		for (int i = 0; i < k->nout; i++)
-			n += k->out[i] ? count_uses(k->out[i]) : 0;
-	if (n != c->uses)
-		gg_bug("graph has %zu readers in its lists, %zu in its slots", n, c->uses);
+			if (k->out[i])
+				check_readers(k->out[i]);
+	gg_bug("graph has %zu readers in its lists, %zu in its slots", c->counted, c->uses);
 }
 
 static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
 {
-	check c = {d, g, new_mark(), 0, false};
+	check c = {.d = d, .g = g, .mark = new_mark(), .linked = true};
 	size_t nodes = 0;
 	if (depth > 64)
 		return bad(&c, "bodies are nested too deep%s%s", "", "");

@@ -128,12 +128,12 @@ void gg_rename(gg_value *v, const char *name)
 		gg_map_put(&v->graph->names, name_key(v->name), v);
 }
 
-static gg_value *new_value(gg_graph *g, gg_kind kind, const char *name)
+static gg_value *new_value(gg_graph *g, gg_kind kind, const char *interned)
 {
 	gg_value *v = gg_alloc(&g->m->arena, sizeof *v);
 	v->id = g->m->next_id++;
 	v->kind = (uint8_t)kind;
-	v->name = gg_intern(name);
+	v->name = interned;
 	v->graph = g;
 	v->shape.rank = -1;
 	v->mem_off = v->mem_len = -1;
@@ -249,7 +249,7 @@ void gg_drop_plan(gg_model *m)
 /* ---- inputs, constants, outputs, state ---------------------------------------------------- */
 gg_value *gg_add_input(gg_graph *g, const char *name, gg_dtype t, const gg_shape *s)
 {
-	gg_value *v = new_value(g, GG_INPUT, name);
+	gg_value *v = new_value(g, GG_INPUT, gg_intern(name));
 	v->dtype = (uint8_t)t;
 	v->shape = *s;
 	v->index = (int)g->nin;
@@ -260,7 +260,7 @@ gg_value *gg_add_input(gg_graph *g, const char *name, gg_dtype t, const gg_shape
 
 gg_value *gg_add_const(gg_graph *g, gg_kind k, const char *name, gg_dtype t, const gg_shape *s, gg_data *data)
 {
-	gg_value *v = new_value(g, k, name);
+	gg_value *v = new_value(g, k, gg_intern(name));
 	v->dtype = (uint8_t)t;
 	v->shape = *s;
 	v->data = data;
@@ -374,8 +374,8 @@ static void detach(gg_node *n)
 	*(n->next ? &n->next->prev : &g->last) = n->prev;
 }
 
-gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
-                     const char *const *out)
+gg_node *gg_add_named(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
+                      const char *const *out)
 {
 	gg_arena *a = &g->m->arena;
 	gg_node *n = gg_alloc(a, sizeof *n);
@@ -400,6 +400,15 @@ gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_
 	insert(g, n, before);
 	g->nnodes++;
 	return n;
+}
+
+gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
+                     const char *const *out)
+{
+	const char *few[16], **name = nout <= 16 ? few : gg_alloc_n(&g->m->arena, (size_t)nout, sizeof *name);
+	for (int i = 0; i < nout; i++)
+		name[i] = out[i] ? gg_intern(out[i]) : 0;
+	return gg_add_named(g, before, op, nin, in, nout, name);
 }
 
 /* Who waited for n waits for what n waited for. */

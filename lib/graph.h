@@ -105,6 +105,7 @@ struct gg_use {          /* one input slot of a node, one output of a graph, or 
 	gg_use *next, **prev;
 };
 
+/* What every walk looks at comes first, in a line or two of the cache. */
 struct gg_value {
 	uint32_t id;
 	uint8_t kind;     /* gg_kind */
@@ -112,44 +113,42 @@ struct gg_value {
 	uint8_t layout;   /* gg_layout */
 	bool updated;     /* a state's param: what it holds differs from run to run */
 	const char *name; /* interned; unique in its graph */
-	gg_shape shape;
 	gg_graph *graph;
 	gg_node *producer; /* TEMP only */
-	int index;         /* which output of it, or which input of the graph */
 	gg_use *uses;
-	int nuses, ndeclared;  /* ndeclared: of them outputs and states */
-	gg_data *data;         /* PARAM and CONST */
+	int nuses, ndeclared; /* ndeclared: of them outputs and states */
+	uint64_t mark;        /* scratch of whoever walks the graph now; no meaning between calls */
+	int index;            /* which output of it, or which input of the graph */
+	gg_shape shape;
 	const gg_dim *content; /* elements of a small integer tensor as far as shape inference
 	                          knows them (symbols allowed); NULL when not known */
 	/* plan: arena offset and bytes, -1 when not planned; `alias` when the value is a
 	 * view of, or overwrites, another value's buffer */
 	int64_t mem_off, mem_len;
 	gg_value *alias;
+	gg_data *data; /* PARAM and CONST */
 	gg_extra *extra;
 	gg_value *next_const; /* in the graph's list of params and consts */
-	uint64_t mark;        /* scratch of whoever walks the graph now; no meaning between calls */
 };
 
 struct gg_node {
 	uint32_t id;
-	const gg_op *op;
+	uint32_t order; /* valid after gg_graph_number */
 	gg_graph *graph;
 	gg_node *prev, *next;
+	const gg_op *op;
 	gg_use *in;
-	int nin, ncap;  /* the last ncap of the nin inputs are captures */
 	gg_value **out; /* an unused optional output is NULL */
-	int nout;
+	int nin, ncap;  /* the last ncap of the nin inputs are captures */
+	int nout, nattr;
 	gg_attr *attr;
-	int nattr;
+	uint64_t mark;
 	gg_node **after;     /* control predecessors */
 	int nafter, nfollow; /* nfollow: how many nodes name this one in their `after` */
 	const char **loc;    /* [0] source file, then source node names */
-	int nloc;
+	int nloc, stream;
 	const char *kernel; /* row chosen by gg-select, or NULL */
-	int stream;
 	gg_extra *extra;
-	uint32_t order; /* valid after gg_graph_number */
-	uint64_t mark;
 };
 
 typedef struct gg_state { /* param <- final value, at the end of a run */
@@ -223,8 +222,10 @@ void gg_remove_input(gg_graph *g, size_t i); /* must be unused */
  * names given (NULL: absent output); their dtypes and shapes are set by gg_infer (op.h). */
 gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
                      const char *const *out);
-void gg_remove_node(gg_node *n);                  /* its outputs must be unused */
-void gg_move_before(gg_node *n, gg_node *before); /* NULL: to the end */
+gg_node *gg_add_named(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
+                      const char *const *interned); /* the same with interned names */
+void gg_remove_node(gg_node *n);                    /* its outputs must be unused */
+void gg_move_before(gg_node *n, gg_node *before);   /* NULL: to the end */
 void gg_set_input(gg_node *n, int i, gg_value *v);
 int gg_add_capture(gg_node *n, gg_value *v);        /* also appends an input to each body; returns slot */
 void gg_remove_input_slot(gg_node *n, int i);       /* captures: with the bodies' inputs */

@@ -946,7 +946,7 @@ static bool load_node(load *l, gg_graph *g)
 		bad(l, captures, "captures: %d is out of range", x.ncap);
 	if (l->r->failed)
 		return false;
-	gg_node *n = gg_add_node(g, 0, x.op, nin, l->in, nout, l->out);
+	gg_node *n = gg_add_named(g, 0, x.op, nin, l->in, nout, l->out);
 	n->id = x.id;
 	n->extra = f.extra;
 	n->after = x.after;

@@ -96,7 +96,7 @@ __attribute__((format(printf, 4, 5))) static bool fail_as(parser *p, gg_status s
 
 static int peek(const parser *p) { return p->p < p->end ? (unsigned char)*p->p : -1; }
 
-static void skip(parser *p)
+static void skip_blanks(parser *p)
 {
 	for (; p->p < p->end; p->p++) {
 		if (*p->p == '\n') {
@@ -110,6 +110,13 @@ static void skip(parser *p)
 			break;
 		}
 	}
+}
+
+/* Nearly always at something: all that is skipped, and nothing that is not, sorts up to '#'. */
+static inline void skip(parser *p)
+{
+	if (p->p >= p->end || *p->p <= '#')
+		skip_blanks(p);
 }
 
 static bool is_next(parser *p, char c)
@@ -164,8 +171,10 @@ static bool accept_word(parser *p)
 /* At a word that is exactly this one: takes it. */
 static bool accept_keyword(parser *p, const char *word)
 {
-	size_t n = strlen(word);
 	skip(p);
+	if (peek(p) != (unsigned char)*word)
+		return false;
+	size_t n = strlen(word);
 	if ((size_t)(p->end - p->p) < n || memcmp(p->p, word, n) ||
 	    (p->p + n < p->end && gg_text_name_char(p->p[n])))
 		return false;
@@ -1171,8 +1180,8 @@ static bool make_node(parser *p, const gg_op *op, size_t in, size_t ncap, size_t
 	const char **names = gg_alloc_n(p->arena, p->nout - out, sizeof *names);
 	for (size_t i = out; i < p->nout; i++)
 		names[i - out] = p->out[i].name;
-	gg_node *n = gg_add_node(p->g, NULL, op, (int)(p->nin - in), p->nin ? p->in + in : NULL,
-	                         (int)(p->nout - out), names);
+	gg_node *n = gg_add_named(p->g, NULL, op, (int)(p->nin - in), p->nin ? p->in + in : NULL,
+	                          (int)(p->nout - out), names);
 	n->ncap = (int)ncap;
 	n->kernel = note->kernel;
 	n->stream = note->stream;

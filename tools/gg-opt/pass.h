@@ -10,7 +10,7 @@
 
 #include "../../lib/gg.h"
 
-#define GG_PASS_ABI 5
+#define GG_PASS_ABI 6
 
 typedef struct gg_refusal {
 	const char *why;
