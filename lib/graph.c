@@ -89,6 +89,24 @@ static size_t number_at(const char *name, size_t len)
 	return at > 1 && at < len && len - at < 9 && name[at - 1] == '.' ? at - 1 : len;
 }
 
+/* base.i, of the base's first len bytes */
+static const char *numbered(const char *base, size_t len, unsigned i)
+{
+	char few[256], digit[12], *d = digit + sizeof digit;
+	do
+		*--d = (char)('0' + i % 10);
+	while (i /= 10);
+	*--d = '.';
+	size_t n = (size_t)(digit + sizeof digit - d);
+	char *p = len + n <= sizeof few ? few : gg_xmalloc(len + n);
+	memcpy(p, base, len);
+	memcpy(p + len, d, n);
+	const char *name = gg_intern_n(p, len + n);
+	if (p != few)
+		free(p);
+	return name;
+}
+
 enum { TRIES = 16 };
 
 /* A name that ends in two numbers was made here before: it counts on, so that names of names stay short.
@@ -101,14 +119,11 @@ const char *gg_fresh_name(gg_graph *g, const char *base)
 	bool twice = stem < len && number_at(base, stem) < stem;
 	unsigned first = twice ? (unsigned)strtoul(base + stem + 1, 0, 10) + 1 : 1;
 	for (unsigned i = first, tries = 1; gg_find_interned(g, name); i++, tries++) {
-		gg_buf b = {0};
 		unsigned next = tries == TRIES ? (unsigned)(uintptr_t)gg_map_get(&g->fresh, key) : 0;
 		i = next > i ? next : i;
 		if (tries >= TRIES)
 			gg_map_put(&g->fresh, key, (void *)(uintptr_t)(i + 1));
-		gg_buf_printf(&b, "%.*s.%u", (int)(twice ? stem : len), base, i);
-		name = gg_intern(b.p);
-		gg_buf_fini(&b);
+		name = numbered(base, twice ? stem : len, i);
 	}
 	return name;
 }

@@ -26,10 +26,10 @@ typedef struct engine {
 	uint32_t stamp; /* of the match at hand */
 	gg_node *dead[RULE_NODES];
 	int ndead;
-	gg_node *root;         /* of the match at hand: the first root */
-	gg_node *last;         /* the last of dead[] in the graph's order: the replacement goes before it */
-	gg_node *late[WINDOW]; /* readers that stand before it, which must follow it */
-	int nlate;
+	gg_node *root;  /* of the match at hand: the first root */
+	gg_node *last;  /* the last of dead[] in the graph's order: the replacement goes before it */
+	gg_node **late; /* readers that stand before it, which must follow it */
+	size_t nlate, cap_late;
 	kept_const *consts; /* made for replacements: one of each */
 	size_t nconst, cap_const;
 	uint32_t lives;
@@ -257,7 +257,7 @@ static const char *walk_window(engine *e, const match *m, gg_node *from, gg_map 
 			continue;
 		if (gg_node_flags(n) & GG_EFFECT)
 			return "an effect stands between its nodes";
-		e->late[e->nlate++] = n;
+		GG_PUSH(e->late, e->nlate, e->cap_late, n);
 		gg_map_put(late, (uint64_t)(uintptr_t)n, n);
 	}
 	return follows_late(e->last, late) || reads_any(m, is_late, late) ? cycle : 0;
@@ -650,7 +650,7 @@ static const char *ask(const match *m, bool late)
 {
 	for (int i = 0; i < m->r->ncond; i++)
 		if (m->r->cond[i].late == late && !rule_holds(m, m->r->cond[i].e))
-			return rule_say("'%s' does not hold", m->r->cond[i].text);
+			return m->r->cond[i].fails;
 	return 0;
 }
 
@@ -768,7 +768,7 @@ static void commit(engine *e, match *m)
 	for (int j = m->r->nleft; j < m->r->nnode; j++)
 		set_mark(m->node[j], e->lives, 0);
 	hand_on_edges(e, m);
-	for (int i = 0; i < e->nlate; i++) {
+	for (size_t i = 0; i < e->nlate; i++) {
 		gg_move_before(e->late[i], after);
 		e->late[i]->order = e->last->order;
 	}
@@ -799,6 +799,8 @@ static bool try_rule(engine *e, rule *r, gg_node *n, refusals *list, matcher *k)
 	k->accept = accept;
 	k->ctx = e;
 	k->lenient = false;
+	if (!rule_may_match(r, n))
+		return false;
 	if (rule_match(k, r, n)) {
 		if (!e->h->apply(e->h->ctx, n)) {
 			unbuild(&k->m);
@@ -851,6 +853,24 @@ static bool sweep(engine *e, gg_rules *set, refusals *list, matcher *k)
 	return changed;
 }
 
+/* The same few reasons come again and again. */
+static void tell(engine *e, const refusals *list)
+{
+	gg_map said = {0};
+	for (size_t i = 0; i < list->n; i++) {
+		const refusal *f = &list->v[i];
+		const void *pair[] = {f->r->name, f->why};
+		uint64_t key = gg_hash(pair, sizeof pair, 0);
+		const char *text = gg_map_get(&said, key);
+		if (!text)
+			gg_map_put(&said, key,
+			           (void *)(text = rule_say("looks like %s, but %s", f->r->name, f->why)));
+		f->r->tried++;
+		e->h->refused(e->h->ctx, f->n, text);
+	}
+	gg_map_fini(&said);
+}
+
 bool gg_rules_reach(const gg_rules *set, const gg_map *ops)
 {
 	for (size_t i = 0; i < set->nrule; i++) {
@@ -876,16 +896,13 @@ bool gg_rules_run(gg_rules *set, gg_graph *g, const gg_rule_host *h)
 		n->mark = 0;
 	while (!e->stop && sweep(e, set, &list, k))
 		;
-	for (size_t i = 0; i < list.n; i++) {
-		list.v[i].r->tried++;
-		h->refused(h->ctx, list.v[i].n,
-		           rule_say("looks like %s, but %s", list.v[i].r->name, list.v[i].why));
-	}
+	tell(e, &list);
 	for (size_t i = 0; i < e->nconst; i++)
 		if (!e->consts[i].v->uses)
 			gg_remove_const(e->consts[i].v);
 	bool good = !e->failed;
 	free(e->consts);
+	free(e->late);
 	free(list.v);
 	free(k);
 	free(e);

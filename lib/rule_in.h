@@ -74,8 +74,8 @@ typedef struct rule_expr {
 
 typedef struct rule_cond {
 	const rule_expr *e;
-	const char *text;
-	bool late; /* asks about the replacement, so it is answered when that is made */
+	const char *text, *fails; /* fails: what is said when it does not hold */
+	bool late;                /* asks about the replacement, so it is answered when that is made */
 } rule_cond;
 
 typedef struct rule_map {
@@ -135,6 +135,7 @@ typedef struct matcher {
 	int steps;
 } matcher;
 bool rule_match(matcher *k, const rule *r, gg_node *n);
+bool rule_may_match(const rule *r, const gg_node *n); /* false at once where an input's op is another */
 /* A constant of one element, or a parameter that nothing updates. */
 bool rule_scalar(const gg_value *v, double *x);
 bool rule_is_fixed(const gg_value *v);

@@ -139,6 +139,16 @@ static bool match_args(matcher *k, const pat *p, gg_node *n, const goal *next, b
 	return solve(k, count ? &g[count - 1] : next, root);
 }
 
+/* What matching the left side changes. */
+static void copy_match(match *to, const match *from, const rule *r)
+{
+	memcpy(to->value, from->value, (size_t)r->nvar * sizeof *to->value);
+	memcpy(to->tail, from->tail, (size_t)r->nvar * sizeof *to->tail);
+	memcpy(to->bound, from->bound, (size_t)r->nvar * sizeof *to->bound);
+	memcpy(to->node, from->node, (size_t)r->nleft * sizeof *to->node);
+	memcpy(to->attr, from->attr, (size_t)r->nbound * sizeof *to->attr);
+}
+
 static bool match_node(matcher *k, const pat *p, gg_node *n, const goal *next, int root)
 {
 	if (k->m.node[p->slot]) /* named before: the same node */
@@ -148,11 +158,12 @@ static bool match_node(matcher *k, const pat *p, gg_node *n, const goal *next, i
 	k->m.node[p->slot] = n;
 	if (!(n->op->flags & GG_COMMUTES) || p->fixed || p->narg < 2 || gg_nargs(n) < 2)
 		return match_args(k, p, n, next, false, root);
-	match saved = k->m;
+	match saved;
 	const char *soft = k->soft;
+	copy_match(&saved, &k->m, k->m.r);
 	if (match_args(k, p, n, next, false, root))
 		return true;
-	k->m = saved;
+	copy_match(&k->m, &saved, k->m.r);
 	k->soft = soft;
 	return match_args(k, p, n, next, true, root);
 }
@@ -185,11 +196,12 @@ static bool climb(matcher *k, const gg_value *v, int up, int root)
 			taken |= k->m.node[k->m.r->root[i].p->slot] == u->node;
 		if (taken)
 			continue;
-		match saved = k->m;
+		match saved;
 		const char *soft = k->soft;
+		copy_match(&saved, &k->m, k->m.r);
 		if (match_node(k, p, u->node, 0, root))
 			return true;
-		k->m = saved;
+		copy_match(&k->m, &saved, k->m.r);
 		k->soft = soft;
 	}
 	return false;
@@ -257,9 +269,28 @@ static bool solve(matcher *k, const goal *g, int root)
 	return false;
 }
 
+static bool may_be(const pat *p, const gg_value *v)
+{
+	return p->kind != PAT_NODE || (v && v->producer && v->producer->op == p->op);
+}
+
+bool rule_may_match(const rule *r, const gg_node *n)
+{
+	const pat *p = r->root[0].p;
+	bool swaps = n->op->flags & GG_COMMUTES && !p->fixed && p->narg > 1 && gg_nargs(n) > 1;
+	for (int i = 0; i < p->narg; i++)
+		if (!may_be(p->arg[i], gg_in(n, i)) &&
+		    !(swaps && i < 2 && may_be(p->arg[i], gg_in(n, 1 - i))))
+			return false;
+	return true;
+}
+
 bool rule_match(matcher *k, const rule *r, gg_node *n)
 {
-	k->m = (match){.r = r};
+	static const match none;
+	copy_match(&k->m, &none, r);
+	memset(k->m.node + r->nleft, 0, (size_t)(r->nnode - r->nleft) * sizeof *k->m.node);
+	k->m.r = r;
 	k->why = k->soft = 0;
 	k->steps = 0;
 	return match_node(k, r->root[0].p, n, 0, 0);

@@ -892,7 +892,8 @@ static void add_conditions(parser *s, const rule_expr *e, const char *from, cons
 	rule_cond *all = gg_alloc_n(s->a, (size_t)r->ncond + 1, sizeof *all);
 	for (int i = 0; i < r->ncond; i++)
 		all[i] = r->cond[i];
-	all[r->ncond++] = (rule_cond){e, slice(s, from, to), is_late(r, e)};
+	const char *text = slice(s, from, to);
+	all[r->ncond++] = (rule_cond){e, text, rule_say("'%s' does not hold", text), is_late(r, e)};
 	r->cond = all;
 }
 

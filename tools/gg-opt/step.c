@@ -24,12 +24,13 @@ static bool run_graphs(gg_pass_run *r, gg_graph *g)
 
 void step_find_ops(const gg_model *m, gg_map *ops)
 {
-	const gg_op *seen = 0;
+	const gg_op *seen[64] = {0}; /* by place: few ops meet there */
 	gg_map_fini(ops);
 	for (const gg_graph *g = m->graphs; g; g = g->next_graph)
 		for (const gg_node *n = g->first; n; n = n->next)
-			if (n->op != seen)
-				gg_map_put(ops, (uint64_t)(uintptr_t)(seen = n->op), (void *)n->op);
+			if (n->op != seen[(uintptr_t)n->op / sizeof *n->op % 64])
+				gg_map_put(ops, (uint64_t)(uintptr_t)n->op,
+				           (void *)(seen[(uintptr_t)n->op / sizeof *n->op % 64] = n->op));
 }
 
 bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check)
