@@ -70,6 +70,7 @@ typedef struct gg_device {
 	bool (*mark)(gg_diag *d, size_t i); /* mark i at the end of what is in the queue now */
 	bool (*marked)(gg_diag *d, size_t n, double *seconds); /* since mark 0, after `sync` */
 	void (*usage)(gg_room *r);
+	int (*arch)(void); /* 90: sm_90 */
 } gg_device;
 
 /* A generated kernel, as it goes into a plan. */

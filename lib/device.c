@@ -8,39 +8,10 @@
  * good where is known when the frame is made, and so is each transfer. Between two host calls
  * the device's calls are recorded in the second run and from then on replayed. Constants go up
  * once, when the first frame asks for them. Parameters of the state live on the device. */
-#include "frame.h"
+#include "twin.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { HOST = 1, DEVICE = 2 };
-
-typedef struct segment { /* one host call, or device calls in a row */
-	bool host;
-	size_t from, to; /* of the frame's calls */
-	void *recorded;
-	uint32_t *down, *up; /* slots */
-	size_t ndown, nup, cap_down, cap_up;
-} segment;
-
-typedef struct gg_twin {
-	char *arena;
-	void *scratch[GG_MAX_STREAMS];
-	size_t workspace; /* bytes of all of it */
-	size_t *event;    /* by call of the order that somebody waits for */
-	size_t nevent;
-	void **in; /* by graph input; NULL: no call on the device reads it */
-	void **owned;
-	size_t nowned, cap_owned;
-	uint8_t *where;  /* by slot, at the end of a run */
-	uint32_t *maker; /* by slot: the segment that made it */
-	segment *seg;
-	size_t nseg, cap_seg;
-	uint64_t runs;
-	size_t *timed; /* calls between marks 2i + 1 and 2i + 2 of this run */
-	size_t ntimed, cap_timed;
-	double started; /* when mark 0 was made */
-} gg_twin;
 
 /* ---- constants and parameters ---------------------------------------------------------------- */
 
@@ -90,7 +61,7 @@ void gg_device_drop(gg_exec *x)
 
 /* ---- where a value lies ---------------------------------------------------------------------- */
 
-static bool is_constant(const gg_frame *f, uint32_t slot) { return (f->know[slot] & GG_HAS_DATA) != 0; }
+bool gg_twin_constant(const gg_frame *f, uint32_t slot) { return (f->know[slot] & GG_HAS_DATA) != 0; }
 
 /* NULL: no bytes, or reported. */
 static void *constant(gg_frame *f, uint32_t slot)
@@ -117,9 +88,9 @@ static void *address(gg_frame *f, uint32_t slot)
 	const char *host = t->data;
 	void **in;
 
-	if (is_constant(f, slot))
+	if (gg_twin_constant(f, slot))
 		return constant(f, slot);
-	if (is_constant(f, gg_slot(x, root)))
+	if (gg_twin_constant(f, gg_slot(x, root)))
 		return constant(f, gg_slot(x, root));
 	if (root->kind != GG_INPUT && host >= f->arena && host < f->arena + f->arena_size)
 		return w->arena + (host - f->arena);
@@ -131,7 +102,7 @@ static void *address(gg_frame *f, uint32_t slot)
 	return *in;
 }
 
-static bool find(gg_frame *f, uint32_t slot, void **out)
+bool gg_twin_find(gg_frame *f, uint32_t slot, void **out)
 {
 	*out = address(f, slot);
 	return *out || !gg_nbytes(&f->val[slot]);
@@ -139,10 +110,10 @@ static bool find(gg_frame *f, uint32_t slot, void **out)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static segment *open_segment(gg_frame *f, bool host, size_t at)
+static gg_segment *open_segment(gg_frame *f, bool host, size_t at)
 {
 	gg_twin *w = f->twin;
-	segment *s = w->nseg ? &w->seg[w->nseg - 1] : NULL;
+	gg_segment *s = w->nseg ? &w->seg[w->nseg - 1] : NULL;
 
 	if (s && !s->host && !host) {
 		s->to = at + 1;
@@ -150,7 +121,7 @@ static segment *open_segment(gg_frame *f, bool host, size_t at)
 	}
 	w->seg = gg_grow(w->seg, w->nseg, &w->cap_seg, sizeof *w->seg);
 	s = &w->seg[w->nseg++];
-	*s = (segment){.host = host, .from = at, .to = at + 1};
+	*s = (gg_segment){.host = host, .from = at, .to = at + 1};
 	return s;
 }
 
@@ -158,13 +129,13 @@ static segment *open_segment(gg_frame *f, bool host, size_t at)
 static bool want_on_device(gg_frame *f, uint32_t slot)
 {
 	gg_twin *w = f->twin;
-	segment *s = &w->seg[w->maker[slot]];
+	gg_segment *s = &w->seg[w->maker[slot]];
 
-	if (w->where[slot] & DEVICE)
+	if (w->where[slot] & GG_ON_DEVICE)
 		return true;
-	w->where[slot] |= DEVICE;
-	if (is_constant(f, slot) || gg_storage(f->scope->value[slot])->kind != GG_TEMP ||
-	    is_constant(f, gg_slot(f->scope->x, gg_storage(f->scope->value[slot]))))
+	w->where[slot] |= GG_ON_DEVICE;
+	if (gg_twin_constant(f, slot) || gg_storage(f->scope->value[slot])->kind != GG_TEMP ||
+	    gg_twin_constant(f, gg_slot(f->scope->x, gg_storage(f->scope->value[slot]))))
 		return true;
 	if (!s->host)
 		gg_bug("value '%s' is on the host, and no call there made it", name_of(f, slot));
@@ -174,19 +145,13 @@ static bool want_on_device(gg_frame *f, uint32_t slot)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static uint32_t call_of(const gg_frame *f, size_t at) { return f->scope->step[f->todo[at].node[0]->order]; }
-
-static int stream_of(const gg_frame *f, size_t at)
-{
-	return f->order.ncall ? f->order.stream[call_of(f, at)] : 0;
-}
-
 static void number_events(gg_frame *f)
 {
 	const gg_order *o = &f->order;
 	gg_twin *w = f->twin;
 
 	w->event = gg_xcalloc((size_t)o->ncall + 2, sizeof *w->event);
+	w->nevent = GG_FIRST_EVENT;
 	for (uint32_t c = 1; c <= o->ncall; c++)
 		w->event[c] = o->signals[c] ? w->nevent++ : 0;
 }
@@ -197,21 +162,21 @@ static bool add_device_call(gg_frame *f, size_t at, size_t *scratch)
 	gg_todo *t = &f->todo[at];
 
 	open_segment(f, false, at);
-	scratch += stream_of(f, at);
+	scratch += gg_twin_stream(f, at);
 	*scratch = t->call.workspace > *scratch ? t->call.workspace : *scratch;
 	for (int i = 0; i < t->nin; i++) {
 		t->in[i].data = NULL;
 		if (t->in_slot[i] == GG_ABSENT || (i < 64 && t->call.taken >> i & 1))
 			continue;
-		if (!want_on_device(f, t->in_slot[i]) || !find(f, t->in_slot[i], &t->in[i].data))
+		if (!want_on_device(f, t->in_slot[i]) || !gg_twin_find(f, t->in_slot[i], &t->in[i].data))
 			return false;
 	}
 	for (int i = 0; i < t->nout; i++) {
 		if (t->out_slot[i] == GG_ABSENT)
 			continue;
-		w->where[t->out_slot[i]] = DEVICE;
+		w->where[t->out_slot[i]] = GG_ON_DEVICE;
 		w->maker[t->out_slot[i]] = (uint32_t)w->nseg - 1;
-		if (!find(f, t->out_slot[i], &t->out[i].data))
+		if (!gg_twin_find(f, t->out_slot[i], &t->out[i].data))
 			return false;
 	}
 	return true;
@@ -221,18 +186,18 @@ static void add_host_call(gg_frame *f, size_t at)
 {
 	gg_twin *w = f->twin;
 	gg_todo *t = &f->todo[at];
-	segment *s = open_segment(f, true, at);
+	gg_segment *s = open_segment(f, true, at);
 
 	for (int i = 0; i < t->nin; i++) {
 		uint32_t slot = t->in_slot[i];
-		if (slot == GG_ABSENT || (w->where[slot] & HOST))
+		if (slot == GG_ABSENT || (w->where[slot] & GG_ON_HOST))
 			continue;
-		w->where[slot] |= HOST;
+		w->where[slot] |= GG_ON_HOST;
 		GG_PUSH(s->down, s->ndown, s->cap_down, slot);
 	}
 	for (int i = 0; i < t->nout; i++)
 		if (t->out_slot[i] != GG_ABSENT) {
-			w->where[t->out_slot[i]] = HOST;
+			w->where[t->out_slot[i]] = GG_ON_HOST;
 			w->maker[t->out_slot[i]] = (uint32_t)w->nseg - 1;
 		}
 }
@@ -247,8 +212,8 @@ static void follow(gg_frame *f, const gg_node *n)
 		uint32_t s = gg_slot(x, n->out[i]), from = gg_slot(x, gg_in(n, 0));
 		if (s == GG_ABSENT)
 			continue;
-		if (is_constant(f, s) || from == GG_ABSENT) {
-			w->where[s] = HOST;
+		if (gg_twin_constant(f, s) || from == GG_ABSENT) {
+			w->where[s] = GG_ON_HOST;
 			continue;
 		}
 		w->where[s] = w->where[from];
@@ -261,9 +226,9 @@ static void start_where(gg_frame *f)
 	gg_scope *s = f->scope;
 
 	for (size_t i = 0; i < s->nval; i++)
-		f->twin->where[i] = HOST;
+		f->twin->where[i] = GG_ON_HOST;
 	for (size_t i = 0; i < s->g->nstate; i++)
-		f->twin->where[gg_slot(s->x, s->g->state[i]->param)] = DEVICE;
+		f->twin->where[gg_slot(s->x, s->g->state[i]->param)] = GG_ON_DEVICE;
 }
 
 static bool add_calls(gg_frame *f, size_t *scratch)
@@ -307,7 +272,7 @@ static bool note_largest(const gg_frame *f)
 		top[k] = v;
 	}
 	for (int i = 0; i < SHOWN && top[i]; i++)
-		gg_buf_printf(&b, "%s'%s' of node '%s' %.1f MB", i ? ", " : "", top[i]->name,
+		gg_buf_printf(&b, "%s'%s' of node '%s' %.4g MB", i ? ", " : "", top[i]->name,
 		              gg_node_name(top[i]->producer), (double)top[i]->mem_len * 1e-6);
 	if (b.len)
 		gg_note(f->scope->x->d, "the largest values of the plan: %s; a smaller batch needs less",
@@ -325,6 +290,8 @@ bool gg_twin_make(gg_frame *f)
 	w->where = gg_xcalloc(nval, 1);
 	w->maker = gg_xcalloc(nval, sizeof *w->maker);
 	w->in = gg_xcalloc(f->scope->g->nin + 1, sizeof *w->in);
+	w->stage = gg_xcalloc(f->scope->g->nin + 1, sizeof *w->stage);
+	w->fed = gg_xcalloc(f->scope->g->nin + 1, sizeof *w->fed);
 	if (!(w->arena = x->device->alloc(x->d, f->arena_size, "the memory plan")))
 		return note_largest(f);
 	start_where(f);
@@ -338,7 +305,7 @@ bool gg_twin_make(gg_frame *f)
 	}
 	for (size_t i = 0; i < f->ntodo; i++)
 		if (f->todo[i].kernel)
-			f->todo[i].call.scratch = w->scratch[stream_of(f, i)];
+			f->todo[i].call.scratch = w->scratch[gg_twin_stream(f, i)];
 	return true;
 }
 
@@ -346,21 +313,25 @@ void gg_twin_free(gg_frame *f)
 {
 	gg_twin *w = f->twin;
 	const gg_device *dev = f->scope->x->device;
+	gg_diag silent = {.silent = true}; /* what failed has been said */
 
 	if (!w)
 		return;
-	dev->sync(f->scope->x->d);
+	dev->sync(&silent);
+	gg_twin_forget(f);
 	for (size_t i = 0; i < w->nseg; i++) {
-		if (w->seg[i].recorded)
-			dev->forget(w->seg[i].recorded);
+		free(w->seg[i].piece);
 		free(w->seg[i].down);
 		free(w->seg[i].up);
 	}
 	for (size_t i = 0; i < w->nowned; i++)
 		dev->release(w->owned[i]);
-	for (size_t i = 0; i < f->scope->g->nin; i++)
+	for (size_t i = 0; i < f->scope->g->nin; i++) {
 		if (w->in[i])
 			dev->release(w->in[i]);
+		if (w->stage[i])
+			dev->release(w->stage[i]);
+	}
 	for (int i = 0; i < GG_MAX_STREAMS; i++)
 		if (w->scratch[i])
 			dev->release(w->scratch[i]);
@@ -371,6 +342,8 @@ void gg_twin_free(gg_frame *f)
 	free(w->seg);
 	free(w->owned);
 	free(w->in);
+	free(w->stage);
+	free(w->fed);
 	free(w->where);
 	free(w->maker);
 	free(w);
@@ -389,223 +362,12 @@ bool gg_exec_memory(const gg_exec *x, gg_memory *m)
 		m->bound += (size_t)f->plan.bound;
 		m->workspace += f->twin->workspace;
 		for (size_t i = 0; i < x->m->main->nin; i++)
-			m->inputs += f->twin->in[i] ? gg_nbytes(&f->in[i]) : 0;
+			m->inputs += gg_nbytes(&f->in[i]) *
+			             ((f->twin->in[i] != NULL) + (f->twin->stage[i] != NULL));
 	}
 	m->weights = m->device.own - m->arena - m->workspace - m->inputs;
 	return true;
 }
-
-/* ---- running --------------------------------------------------------------------------------- */
-
-static bool up(gg_frame *f, uint32_t slot)
-{
-	gg_exec *x = f->scope->x;
-	const gg_tensor *t = &f->val[slot];
-	void *to;
-
-	return find(f, slot, &to) && (!to || x->device->upload(x->d, to, t->data, gg_nbytes(t)));
-}
-
-static bool down(gg_frame *f, uint32_t slot)
-{
-	gg_exec *x = f->scope->x;
-	const gg_tensor *t = &f->val[slot];
-	void *from;
-
-	return find(f, slot, &from) && (!from || x->device->download(x->d, t->data, from, gg_nbytes(t)));
-}
-
-static bool run_host(gg_frame *f, const segment *s)
-{
-	bool good = true;
-
-	for (size_t i = 0; i < s->ndown && good; i++)
-		good = down(f, s->down[i]);
-	good = good && gg_run_todo(&f->todo[s->from]);
-	for (size_t i = 0; i < s->nup && good; i++)
-		good = up(f, s->up[i]);
-	return good;
-}
-
-/* ---- looking on ------------------------------------------------------------------------------ */
-
-static bool wants_values(const gg_exec *x) { return x->o.check_finite || (x->watch && x->watch->wrote); }
-
-/* What the call wrote, and what comes of it without a call, is brought to the host. */
-static bool look(gg_frame *f, size_t at)
-{
-	gg_exec *x = f->scope->x;
-	gg_twin *w = f->twin;
-	gg_todo *t = &f->todo[at];
-	const gg_node *n = t->node[t->nnode - 1]->next;
-	const gg_node *end = at + 1 < f->ntodo ? f->todo[at + 1].node[0] : NULL;
-	bool good = true;
-
-	for (int i = 0; good && i < t->nout; i++)
-		good = t->out_slot[i] == GG_ABSENT || down(f, t->out_slot[i]);
-	for (; good && n && n != end; n = n->next)
-		for (int i = 0; i < n->nout && good; i++) {
-			uint32_t s = gg_slot(x, n->out[i]);
-			good = s == GG_ABSENT || !(w->where[s] & DEVICE) || w->seg[w->maker[s]].host ||
-			       gg_storage(n->out[i])->kind == GG_INPUT || is_constant(f, s) || down(f, s);
-		}
-	return good && (!x->o.check_finite || gg_todo_finite(t)) && gg_watch_wrote(t);
-}
-
-/* Who looks at values sees them one after the other. */
-static bool spread(const gg_frame *f) { return f->order.ncall && !wants_values(f->scope->x); }
-
-static bool start_times(gg_frame *f)
-{
-	gg_exec *x = f->scope->x;
-
-	f->twin->ntimed = 0;
-	if (!gg_watch_times(x))
-		return true;
-	if (!x->device->sync(x->d) || !x->device->mark(x->d, 0))
-		return false;
-	f->twin->started = gg_clock();
-	return true;
-}
-
-static bool end_times(gg_frame *f)
-{
-	gg_exec *x = f->scope->x;
-	gg_twin *w = f->twin;
-	double *at;
-	bool good;
-
-	if (!gg_watch_times(x) || !w->ntimed)
-		return true;
-	at = gg_xmalloc((2 * w->ntimed + 1) * sizeof *at);
-	good = x->device->sync(x->d) && x->device->marked(x->d, 2 * w->ntimed + 1, at);
-	for (size_t i = 0; i < w->ntimed && good; i++)
-		gg_watch_took(&f->todo[w->timed[i]], f->scope->runs,
-		              spread(f) ? stream_of(f, w->timed[i]) : 0, w->started + at[2 * i + 1],
-		              at[2 * i + 2] - at[2 * i + 1]);
-	free(at);
-	return good;
-}
-
-static bool run_timed(gg_frame *f, size_t k)
-{
-	gg_exec *x = f->scope->x;
-	gg_twin *w = f->twin;
-	gg_todo *t = &f->todo[k];
-
-	if (!gg_watch_times(x))
-		return t->kernel->run(&t->call);
-	GG_PUSH(w->timed, w->ntimed, w->cap_timed, k);
-	return x->device->mark(x->d, 2 * w->ntimed - 1) && t->kernel->run(&t->call) &&
-	       x->device->mark(x->d, 2 * w->ntimed);
-}
-
-/* The other streams of a segment begin after all that is in stream 0, and it goes on after them. */
-static bool fork_or_join(gg_frame *f, unsigned streams, bool join)
-{
-	const gg_device *dev = f->scope->x->device;
-	gg_diag *d = f->scope->x->d;
-	size_t event = f->twin->nevent;
-	bool good = join || dev->signal(d, event);
-
-	for (int s = 1; s < f->order.nstream && good; s++) {
-		if (!(streams >> s & 1))
-			continue;
-		good = dev->use(d, s) && (join ? dev->signal(d, event + (size_t)s) : dev->wait(d, event)) &&
-		       dev->use(d, 0) && (!join || dev->wait(d, event + (size_t)s));
-	}
-	return good;
-}
-
-/* One call: what it waits for in this segment, its kernels, and the event that others wait for. */
-static bool spread_call(gg_frame *f, uint32_t call, uint32_t begin, size_t *at, size_t end)
-{
-	const gg_order *o = &f->order;
-	const gg_device *dev = f->scope->x->device;
-	gg_diag *d = f->scope->x->d;
-	bool good = dev->use(d, o->stream[call]);
-
-	for (uint32_t i = o->first[call]; i < o->first[call + 1] && good; i++)
-		good = o->wait[i] < begin || dev->wait(d, f->twin->event[o->wait[i]]);
-	for (; good && *at < end && call_of(f, *at) == call; ++*at)
-		good = run_timed(f, *at);
-	return good && (!o->signals[call] || dev->signal(d, f->twin->event[call]));
-}
-
-static bool enqueue_spread(gg_frame *f, const segment *s)
-{
-	const gg_order *o = &f->order;
-	const gg_device *dev = f->scope->x->device;
-	uint32_t last = call_of(f, s->to - 1), begin = s->from ? call_of(f, s->from - 1) + 1 : 1;
-	unsigned streams = 0;
-	size_t at = s->from;
-	bool good;
-
-	begin = begin > call_of(f, s->from) ? call_of(f, s->from) : begin; /* a call in parts */
-	for (uint32_t c = begin; c <= last; c++)
-		streams |= 1u << o->stream[c];
-	good = dev->use(f->scope->x->d, 0) && fork_or_join(f, streams, false);
-	for (uint32_t c = begin; c <= last && good; c++)
-		good = spread_call(f, c, begin, &at, s->to);
-	return dev->use(f->scope->x->d, 0) && good && fork_or_join(f, streams, true);
-}
-
-static bool enqueue(gg_frame *f, const segment *s)
-{
-	bool good = true;
-
-	if (spread(f))
-		return enqueue_spread(f, s);
-	for (size_t k = s->from; k < s->to && good; k++)
-		good = run_timed(f, k) && (!wants_values(f->scope->x) || look(f, k));
-	return good;
-}
-
-/* The first run goes call by call, so that what libraries load on their first use is loaded. */
-static bool run_device(gg_frame *f, segment *s)
-{
-	gg_exec *x = f->scope->x;
-	bool good;
-
-	if (f->twin->runs == 1 || x->o.check_finite || x->watch)
-		return enqueue(f, s);
-	if (!s->recorded) {
-		if (!x->device->record(x->d))
-			return false;
-		good = enqueue(f, s);
-		s->recorded = x->device->recorded(x->d);
-		if (!good || !s->recorded)
-			return false;
-	}
-	return x->device->replay(x->d, s->recorded);
-}
-
-bool gg_twin_run(gg_frame *f, const gg_tensor *in, size_t nout)
-{
-	gg_exec *x = f->scope->x;
-	gg_twin *w = f->twin;
-	gg_graph *g = f->scope->g;
-	bool good = true;
-
-	w->runs++;
-	for (size_t i = 0; i < g->nin && good && !x->again; i++)
-		if (w->in[i] && gg_nbytes(&in[i]))
-			good = x->device->upload(x->d, w->in[i], in[i].data, gg_nbytes(&in[i]));
-	if (x->o.poison)
-		good = good && x->device->fill(x->d, w->arena, 0xff, f->arena_size);
-	good = good && start_times(f);
-	for (size_t i = 0; i < w->nseg && good; i++)
-		good = w->seg[i].host ? run_host(f, &w->seg[i]) : run_device(f, &w->seg[i]);
-	good = good && end_times(f);
-	if (!good || x->more)
-		return good;
-	good = x->device->sync(x->d);
-	for (size_t i = 0; i < nout && good; i++)
-		good = gg_twin_fetch(f, gg_slot(x, g->out[i]->value));
-	return good;
-}
-
-bool gg_twin_fetch(gg_frame *f, uint32_t slot) { return (f->twin->where[slot] & HOST) || down(f, slot); }
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
@@ -680,8 +442,8 @@ bool gg_twin_update(gg_exec *x)
 
 	for (size_t i = 0; i < g->nstate && good; i++) {
 		uint32_t slot = gg_slot(x, g->state[i]->final.value);
-		if (f->twin->where[slot] & DEVICE && !is_constant(f, slot))
-			good = find(f, slot, &from[i]);
+		if (f->twin->where[slot] & GG_ON_DEVICE && !gg_twin_constant(f, slot))
+			good = gg_twin_find(f, slot, &from[i]);
 	}
 	good = good && set_aside(x, from);
 	for (size_t i = 0; i < g->nstate && good; i++)

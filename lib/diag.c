@@ -35,9 +35,13 @@ static void report(gg_diag *d, gg_status s, const char *prefix, const char *fmt,
 bool gg_error(gg_diag *d, gg_status s, const char *fmt, ...)
 {
 	va_list ap;
+	gg_buf b = {0};
+	if (d->at)
+		gg_buf_printf(&b, "node '%s' (%s): ", gg_node_name(d->at), d->at->op->name);
 	va_start(ap, fmt);
-	report(d, s, "", fmt, ap);
+	report(d, s, b.len ? b.p : "", fmt, ap);
 	va_end(ap);
+	gg_buf_fini(&b);
 	return false;
 }
 

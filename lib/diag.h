@@ -25,6 +25,7 @@ typedef struct gg_diag {
 	int errors;
 	bool silent; /* probing: count, print nothing */
 	bool quiet, verbose;
+	const struct gg_node *at; /* at work: gg_error names it */
 } gg_diag;
 
 struct gg_node;

@@ -275,9 +275,13 @@ bool gg_todo_prepare(gg_todo *t)
 {
 	gg_call *c = &t->call;
 	gg_exec *x = t->scope->x;
+	bool good;
 
 	c->workspace = 0;
-	if (t->kernel->prepare && !t->kernel->prepare(c))
+	x->d->at = c->node;
+	good = !t->kernel->prepare || t->kernel->prepare(c);
+	x->d->at = NULL;
+	if (!good)
 		return false;
 	if (!x->device && c->workspace > x->scratch_len) {
 		free(x->scratch);
@@ -598,6 +602,21 @@ static void give_blob(const gg_backend *b, const gg_extra *e)
 		b->offline->give(name, bytes, len);
 }
 
+/* Kernels were chosen for a kind of device where the target says which. */
+static bool is_device(gg_exec *x)
+{
+	gg_device_kind k;
+
+	if (!x->device || x->o.arch > 0 || !strchr(x->m->target, ':'))
+		return true;
+	return gg_target_device(x->d, x->m->target, &k) &&
+	       (k.arch == x->device->arch() ||
+	        gg_error(x->d, GG_MACHINE,
+	                 "the graph is selected for sm_%d, and this machine's device is an sm_%d: select it "
+	                 "for '%s' or '%s:sm_%d'",
+	                 k.arch, x->device->arch(), x->target->name, x->target->name, x->device->arch()));
+}
+
 static bool load_backend(gg_exec *x)
 {
 	const char *name = x->target->backend;
@@ -607,6 +626,8 @@ static bool load_backend(gg_exec *x)
 	if (!x->backend)
 		return false;
 	x->device = x->backend->device;
+	if (!is_device(x))
+		return false;
 	for (const gg_extra *e = x->m->blobs; e && x->backend->offline; e = e->next)
 		if (!strcmp(e->key, "blob"))
 			give_blob(x->backend, e);
@@ -641,12 +662,13 @@ void gg_exec_free(gg_exec *x)
 {
 	if (!x)
 		return;
-	gg_scope_free(x->main);
 	for (size_t i = 0; x->param && i < x->m->main->nstate; i++)
 		free(x->param[i]);
+	free(x->param);
+	x->param = NULL; /* they need not come back from a device */
+	gg_scope_free(x->main);
 	for (size_t i = 0; x->old && i < x->m->main->nout; i++)
 		free(x->old[i]);
-	free(x->param);
 	free(x->old);
 	free(x->stage);
 	free(x->slot);
@@ -761,8 +783,25 @@ static bool run_once(gg_exec *x, const gg_tensor *in, gg_tensor *out)
 
 bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out)
 {
-	x->again = x->more = false;
+	x->again = false;
+	x->more = !out;
 	return run_once(x, in, out);
+}
+
+void gg_exec_meanwhile(gg_exec *x, bool (*f)(void *arg), void *arg)
+{
+	x->meanwhile = f;
+	x->meanwhile_arg = arg;
+}
+
+bool gg_exec_feed(gg_exec *x, const gg_tensor *in)
+{
+	const gg_scope *s = x->main;
+
+	for (size_t i = 0; i < s->nframe; i++)
+		if (s->frame[i]->twin && fits(s->frame[i], in))
+			return gg_twin_feed(s->frame[i], in);
+	return true;
 }
 
 bool gg_exec_run_n(gg_exec *x, const gg_tensor *in, int64_t n, bool again)

@@ -53,8 +53,13 @@ void gg_exec_free(gg_exec *x);
 bool gg_exec_prepare(gg_exec *x);
 void gg_exec_watch(gg_exec *x, const gg_watch *w); /* from the next run on; NULL: nobody looks */
 /* in[i] belongs to main->in[i]. A param may be overridden by gg_exec_set_param. Outputs point
- * into the executor and hold until the next run. */
+ * into the executor and hold until the next run. NULL: nobody asks for them, and a
+ * device may still be at work. */
 bool gg_exec_run(gg_exec *x, const gg_tensor *in, gg_tensor *out);
+/* Called in each run of a device, when it has all its work and nobody has waited for it yet; NULL: not. */
+void gg_exec_meanwhile(gg_exec *x, bool (*f)(void *arg), void *arg);
+/* What the next run will be given: a device gets it while it works. The tensors stay until then. */
+bool gg_exec_feed(gg_exec *x, const gg_tensor *in);
 /* The same n times, and nobody asks for the outputs: a device gets the inputs once, or not at all
  * where they are those of the run before, and is waited for at the end. */
 bool gg_exec_run_n(gg_exec *x, const gg_tensor *in, int64_t n, bool again);

@@ -120,6 +120,9 @@ struct gg_exec {
 	size_t device_stage_len;
 	bool again; /* the inputs are those of the run before */
 	bool more;  /* another run follows at once: nothing is fetched */
+	bool (*meanwhile)(void *arg);
+	void *meanwhile_arg;
+	bool told_host; /* which calls cut the step */
 };
 
 gg_scope *gg_scope_new(gg_exec *x, gg_graph *g, gg_scope *outer, uint64_t seed);
@@ -149,10 +152,11 @@ bool gg_watch_times(const gg_exec *x);
 /* stream: of a device; -1: on the host */
 void gg_watch_took(const gg_todo *t, uint64_t run, int stream, double start, double seconds);
 
-/* device.c: frames whose kernels work in a device's memory. */
+/* device.c, replay.c: frames whose kernels work in a device's memory. */
 bool gg_twin_make(gg_frame *f);
 void gg_twin_free(gg_frame *f);
 bool gg_twin_run(gg_frame *f, const gg_tensor *in, size_t nout);
+bool gg_twin_feed(gg_frame *f, const gg_tensor *in);
 bool gg_twin_fetch(gg_frame *f, uint32_t slot);          /* its bytes into the host's place of the value */
 bool gg_twin_update(gg_exec *x);                         /* state, at the end of a run */
 bool gg_param_to_device(gg_exec *x, const gg_tensor *t); /* the host's copy has changed */

@@ -16,6 +16,7 @@
 #include "op.h"
 
 #define GG_MAX_STREAMS 8
+#define GG_COPY_STREAM GG_MAX_STREAMS /* of a device, for the inputs of the next run */
 
 typedef struct gg_order {
 	uint32_t ncall; /* calls 1 .. ncall */

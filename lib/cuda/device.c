@@ -150,9 +150,9 @@ static bool no_room(gg_diag *d, size_t bytes, const char *what)
 	if (nblock)
 		qsort(blocks, nblock, sizeof *blocks, by_size);
 	for (size_t i = 0; i < nblock && i < SHOWN; i++)
-		gg_buf_printf(&b, "%s'%s' %.1f MB", i ? ", " : "; largest so far: ", blocks[i].what,
+		gg_buf_printf(&b, "%s'%s' %.4g MB", i ? ", " : "; largest so far: ", blocks[i].what,
 		              (double)blocks[i].bytes * 1e-6);
-	gg_error(d, GG_MACHINE, "target 'cuda': out of memory: %.1f MB for '%s', %.1f of %.1f MB are free%s",
+	gg_error(d, GG_MACHINE, "target 'cuda': out of memory: %.4g MB for '%s', %.4g of %.4g MB are free%s",
 	         (double)bytes * 1e-6, what, (double)(usage.total - used) * 1e-6, (double)usage.total * 1e-6,
 	         nblock ? b.p : "");
 	gg_buf_fini(&b);
@@ -250,20 +250,21 @@ static void forget(void *x) { cu.cuGraphExecDestroy(x); }
 
 /* ---- streams ----------------------------------------------------------------------------------- */
 
-enum { STREAMS = 8 };
-static CUstream streams[STREAMS];
+static CUstream streams[GG_COPY_STREAM + 1], for_dnn;
 
 static bool use(gg_diag *d, int stream)
 {
 	if (!streams[0])
 		streams[0] = cuda_stream;
-	if (stream >= STREAMS)
-		gg_bug("stream %d of %d", stream, STREAMS);
+	if (stream > GG_COPY_STREAM)
+		gg_bug("stream %d of %d", stream, GG_COPY_STREAM);
 	if (!streams[stream] &&
 	    !cuda_ok(d, cu.cuStreamCreate(&streams[stream], CU_STREAM_NON_BLOCKING), "cannot make a stream"))
 		return false;
-	if (cuda_stream != streams[stream]) {
-		cuda_stream = streams[stream];
+	cuda_stream = streams[stream];
+	for_dnn = for_dnn ? for_dnn : streams[0];
+	if (stream != GG_COPY_STREAM && for_dnn != cuda_stream) {
+		for_dnn = cuda_stream;
 		dnn_use_stream();
 	}
 	return true;
@@ -316,6 +317,8 @@ static bool marked(gg_diag *d, size_t n, double *seconds)
 	return true;
 }
 
+static int arch(void) { return cuda_sm; }
+
 const gg_device cuda_device = {
     .alloc = alloc,
     .release = release,
@@ -334,4 +337,5 @@ const gg_device cuda_device = {
     .mark = mark,
     .marked = marked,
     .usage = tell_usage,
+    .arch = arch,
 };

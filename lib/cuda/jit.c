@@ -135,6 +135,22 @@ char *cuda_nvrtc(gg_diag *d, const char *text, size_t *size)
 	return cubin;
 }
 
+/* A driver loads what its own CUDA or an older one has compiled. */
+static bool load(gg_diag *d, CUmodule *m, const char *cubin)
+{
+	CUresult r = cu.cuModuleLoadData(m, cubin);
+	int version = 0;
+
+	if (r != CUDA_ERROR_UNSUPPORTED_PTX_VERSION && r != CUDA_ERROR_INVALID_IMAGE &&
+	    r != CUDA_ERROR_NO_BINARY_FOR_GPU)
+		return cuda_ok(d, r, "cannot load a kernel");
+	cu.cuDriverGetVersion(&version);
+	return gg_error(d, GG_MACHINE,
+	                "target 'cuda': the driver, for CUDA %d.%d, does not load a kernel that a newer CUDA "
+	                "compiled: build the plan with this machine's, or install a newer driver",
+	                version / 1000, version % 1000 / 10);
+}
+
 bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kernel *k)
 {
 	gg_buf b = {0};
@@ -150,7 +166,7 @@ bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kern
 	}
 	double start = gg_clock();
 	cubin = cuda_cubin(d, b.p);
-	good = cubin && cuda_ok(d, cu.cuModuleLoadData(&m, cubin), "cannot load a kernel") &&
+	good = cubin && load(d, &m, cubin) &&
 	       cuda_ok(d, cu.cuModuleGetFunction(&k->f, m, "k"), "cannot find a kernel");
 	gg_verbose(d, "kernel compiled in %.1f ms", 1e3 * (gg_clock() - start));
 	if (good)

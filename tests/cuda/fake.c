@@ -319,7 +319,9 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 		pick = (seed >> 16) % n;
 		for (l = g->first; !may_run(g, l) || pick-- > 0;)
 			l = l->next;
-		if (l->f)
+		if (l->f && ++launches == asked("GG_FAKE_BAD", 0))
+			broken = 1;
+		if (l->f && !broken)
 			l->f(l->at, l->grid);
 		l->done = true;
 	}

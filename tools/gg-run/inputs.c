@@ -165,7 +165,6 @@ static bool open_data(job *j, feed *f, const char *path)
 	if (j->hold_out)
 		table_split(&f->all, j->hold_out, j->whole);
 	f->given = true;
-	f->owned = true;
 	f->sliced = rank >= 0 && f->all.shape.rank == rank + 1;
 	f->batched = rank > 0 && f->all.shape.rank == rank;
 	if (!f->sliced && !f->batched)
@@ -185,7 +184,9 @@ static bool open_data(job *j, feed *f, const char *path)
 	f->t.shape = gg_shape_of(rank, f->all.shape.dim + (f->sliced ? 1 : 0));
 	if (f->batched)
 		f->t.shape.dim[0] = f->batch;
-	f->t.data = gg_xaligned(gg_nbytes(&f->t));
+	for (int i = 0; i < 2; i++)
+		f->buffer[i] = gg_xaligned(gg_nbytes(&f->t));
+	f->t.data = f->buffer[0];
 	f->order = gg_xcalloc((size_t)f->all.shape.dim[0], sizeof *f->order);
 	f->epoch = -1;
 	return true;
@@ -217,6 +218,24 @@ int64_t epoch_steps(const job *j, const feed *f)
 	return most;
 }
 
+/* Samples that lie in the file one after the other, as in memory, stay there; others are gathered. */
+static void take_samples(feed *f, int64_t first, int64_t n)
+{
+	const char *row = n ? table_row(&f->all, f->order[first]) : NULL;
+	bool there = n && f->all.row && (uintptr_t)row % GG_ALIGN == 0;
+
+	for (int64_t b = 1; b < n && there; b++)
+		there = table_row(&f->all, f->order[first + b]) == row + b * f->all.row;
+	if (there) {
+		f->t.data = (void *)(uintptr_t)row;
+		return;
+	}
+	f->t.data = f->buffer[f->turn ^= 1];
+	for (int64_t b = 0; b < n && f->all.row; b++)
+		memcpy((char *)f->t.data + b * f->all.row, table_row(&f->all, f->order[first + b]),
+		       (size_t)f->all.row);
+}
+
 int64_t next_step(job *j, feed *f, int64_t step)
 {
 	int64_t samples = 1;
@@ -232,9 +251,7 @@ int64_t next_step(job *j, feed *f, int64_t step)
 			shuffle(k, j->shuffle, step / k->count);
 		if (k->batched)
 			samples = k->t.shape.dim[0] = n;
-		for (int64_t b = 0; b < n && k->all.row; b++)
-			memcpy((char *)k->t.data + b * k->all.row,
-			       table_row(&k->all, k->order[at * k->batch + b]), (size_t)k->all.row);
+		take_samples(k, at * k->batch, n);
 	}
 	return samples;
 }
@@ -379,6 +396,8 @@ void close_feeds(job *j, feed *f)
 	for (size_t i = 0; f && i < j->m->main->nin; i++) {
 		if (f[i].owned)
 			free(f[i].t.data);
+		free(f[i].buffer[0]);
+		free(f[i].buffer[1]);
 		table_close(&f[i].all);
 		free(f[i].order);
 	}

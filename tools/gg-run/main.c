@@ -497,8 +497,11 @@ static bool results(job *j, const gg_tensor *out, const gg_tensor *ref_out, gg_b
 bool run_job(job *j)
 {
 	gg_graph *g = j->m->main;
-	run_buffers b = {gg_xcalloc(g->nin + 1, sizeof *b.in), gg_xcalloc(g->nout + 1, sizeof *b.out),
-	                 gg_xcalloc(g->nout + 1, sizeof *b.ref_out)};
+	run_buffers b = {.in = gg_xcalloc(g->nin + 1, sizeof *b.in),
+	                 .next = gg_xcalloc(g->nin + 1, sizeof *b.next),
+	                 .out = gg_xcalloc(g->nout + 1, sizeof *b.out),
+	                 .ref_out = gg_xcalloc(g->nout + 1, sizeof *b.ref_out),
+	                 .ready = -1};
 	gg_buf text = {0};
 	feed *f = open_feeds(j);
 	bool good = f && prepare(j) && start_looking(j) && run_steps(j, f, &b, &text);
@@ -521,6 +524,7 @@ bool run_job(job *j)
 		gg_model_free(j->ref);
 	gg_buf_fini(&text);
 	free(b.in);
+	free(b.next);
 	free(b.out);
 	free(b.ref_out);
 	return good;

@@ -99,7 +99,9 @@ typedef struct feed { /* one input of the graph */
 	table all;
 	int64_t count;       /* steps until it cycles */
 	int64_t batch, last; /* samples of a batch, and of the last one */
-	int64_t *order;      /* of samples, in this epoch */
+	void *buffer[2];     /* two steps' samples, in turn: a device may still read the first ones */
+	int turn;
+	int64_t *order; /* of samples, in this epoch */
 	int64_t epoch;
 } feed;
 feed *open_feeds(job *j);
@@ -119,7 +121,8 @@ void drop_state(job *j, gg_tensor *s);
 
 /* ---- steps.c */
 typedef struct run_buffers {
-	gg_tensor *in, *out, *ref_out;
+	gg_tensor *in, *next, *out, *ref_out;
+	int64_t ready; /* the step whose inputs are in `next`; -1: none */
 } run_buffers;
 typedef struct evaluation evaluation;
 evaluation *open_evaluation(job *j); /* its feeds are NULL when that failed */

@@ -371,15 +371,54 @@ static bool evaluate(job *j, evaluation *e, gg_buf *text)
 }
 
 /* ---- the loop --------------------------------------------------------------------------------- */
-static bool one_step(job *j, feed *f, run_buffers *b, int64_t step)
+typedef struct coming { /* the step after this one */
+	job *j;
+	feed *f;
+	run_buffers *b;
+	int64_t step;
+} coming;
+
+static void make_inputs(job *j, feed *f, run_buffers *b, int64_t step)
 {
+	if (b->ready == step)
+		return;
 	next_step(j, f, step);
 	for (size_t i = 0; i < j->m->main->nin; i++)
-		b->in[i] = f[i].t;
-	if ((j->ref_exec && !gg_exec_run(j->ref_exec, b->in, b->ref_out)) || !dump_start(j) ||
-	    !gg_exec_run(j->x, b->in, b->out) || !dump_end(j))
+		b->next[i] = f[i].t;
+	b->ready = step;
+}
+
+/* While a device works. */
+static bool make_coming(void *arg)
+{
+	const coming *c = arg;
+
+	make_inputs(c->j, c->f, c->b, c->step);
+	return gg_exec_feed(c->j->x, c->b->next);
+}
+
+/* Whether somebody looks at the outputs of each step: they are not fetched for nobody. */
+static bool each_step(const job *j)
+{
+	return j->m->main->nstate || j->save || j->print.n || j->summary || j->progress || j->eval_every ||
+	       j->dump.n || j->ref_exec || j->exec.check_finite;
+}
+
+static bool one_step(job *j, feed *f, run_buffers *b, int64_t step, bool last)
+{
+	coming next = {j, f, b, step + 1};
+	gg_tensor *in = b->in;
+	bool good, ask = last || each_step(j);
+
+	make_inputs(j, f, b, step);
+	b->in = b->next;
+	b->next = in;
+	if ((j->ref_exec && !gg_exec_run(j->ref_exec, b->in, b->ref_out)) || !dump_start(j))
 		return false;
-	return check_loss(j, b->out);
+	gg_exec_meanwhile(j->x, last ? NULL : make_coming, &next);
+	good = gg_exec_run(j->x, b->in, ask ? b->out : NULL);
+	gg_exec_meanwhile(j->x, NULL, NULL);
+	return good && dump_end(j) && (!ask || check_loss(j, b->out));
 }
 
 static bool save_now(job *j)
@@ -430,7 +469,7 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 		char place[512];
 		snprintf(place, sizeof place, "%s: step %lld", where, (long long)step);
 		j->t->d.where = end - j->first > 1 ? place : where;
-		good = keep_good(j, &k) && one_step(j, f, b, step);
+		good = keep_good(j, &k) && one_step(j, f, b, step, step + 1 == end || caught);
 		if (!good)
 			save_good(j, f, b, &k);
 		if (good && j->print.n)
