@@ -1,5 +1,6 @@
-/* ConvInputGrad and ConvWeightGrad: oneDNN's backward convolutions, channels-last like the forward ones; a
- * plain image is reordered on the way. */
+/* ConvInputGrad, also added to another gradient, and ConvWeightGrad: oneDNN's backward convolutions,
+ * channels-last like the forward ones; a plain image is reordered on the way. A 1x1 convolution's is a
+ * product of matrices, to which what lies in the output is added as it is written. */
 #include "cpu.h"
 #include "dnn.h"
 #include "../window.h"
@@ -9,7 +10,9 @@
 typedef struct grad {
 	dnn_op *op; /* NULL: left to ref */
 	bool weight, constant;
-	int dy, other;       /* inputs of the call; other: the weight, or the input */
+	bool product;     /* dy by the weight, as matrices */
+	bool sums;        /* the product adds what lies in the output */
+	int dy, other, z; /* inputs of the call; other: the weight, or the input; z: what is added, or -1 */
 	size_t at[2], total; /* in scratch, after oneDNN's: dy and the other image, channels-last */
 } grad;
 
@@ -49,10 +52,42 @@ static void release(gg_call *c)
 }
 
 /* Room for an image that does not lie as oneDNN wants it. */
-static size_t room(grad *k, int i, const gg_tensor *t, uint8_t layout)
+static void room(grad *k, int i, const gg_tensor *t, bool there)
 {
 	k->at[i] = k->total;
-	return is_last(t, layout) ? 0 : round_up(gg_nbytes(t));
+	k->total += there ? 0 : round_up(gg_nbytes(t));
+}
+
+/* The gradient of the input is made where it belongs. */
+static bool is_direct(const gg_call *c, const grad *k)
+{
+	return is_last(&c->out[0], c->out_layout[0]) && (k->z < 0 || k->sums);
+}
+
+static bool is_product(const dnn_conv *o)
+{
+	bool yes = o->groups == 1;
+	for (int i = 0; i < o->spatial; i++)
+		yes = yes && o->kernel[i] == 1 && o->stride[i] == 1 && !o->pad[i] && o->in[i] == o->out[i];
+	return yes;
+}
+
+/* Pixels by output channels, times output by input channels. */
+static dnn_op *new_product(const dnn_conv *o, bool pack, bool sums)
+{
+	int64_t rows = o->batch, m = o->cout, n = o->cin;
+	for (int i = 0; i < o->spatial; i++)
+		rows *= o->in[i];
+	dnn_matmul p = {.rank = 2,
+	                .a = {rows, m},
+	                .b = {m, n},
+	                .c = {rows, n},
+	                .a_stride = {m, 1},
+	                .b_stride = {n, 1},
+	                .pack = pack,
+	                .npost = sums,
+	                .post = {{.kind = DNN_SUM}}};
+	return dnn_matmul_new(&p);
 }
 
 static bool prepare(gg_call *c)
@@ -62,24 +97,30 @@ static bool prepare(gg_call *c)
 	k->weight = !strcmp(c->node->op->name, "ConvWeightGrad");
 	k->dy = cpu_slot(c, c->node, 0);
 	k->other = cpu_slot(c, c->node, 1);
+	k->z = cpu_slot(c, c->node, 3);
+	k->constant = !k->weight && c->in_const[k->other];
 	if (gg_count(&c->in[k->dy]) && gg_count(&c->in[k->other]) && gg_count(&c->out[0])) {
 		if (!describe(c, k, &o)) {
 			release(c);
 			return false;
 		}
-		k->op = dnn_conv_grad_new(&o, k->weight);
+		k->product = !k->weight && is_product(&o);
+		k->sums = k->product && k->z >= 0 && is_last(&c->out[0], c->out_layout[0]) &&
+		          is_last(&c->in[k->z], c->in_layout[k->z]);
+		k->op = k->product ? new_product(&o, k->constant, k->sums) : dnn_conv_grad_new(&o, k->weight);
 	}
 	if (!k->op) {
 		cpu_say_reference(c);
 		return true;
 	}
-	k->constant = !k->weight && c->in_const[k->other];
 	if (k->constant && !dnn_pack(k->op, cpu_in(c, k->other)))
 		return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
 	k->total = round_up(dnn_scratch(k->op));
-	k->total += room(k, 0, &c->in[k->dy], c->in_layout[k->dy]);
-	k->total += k->weight ? room(k, 1, &c->in[k->other], c->in_layout[k->other])
-	                      : room(k, 1, &c->out[0], c->out_layout[0]);
+	room(k, 0, &c->in[k->dy], is_last(&c->in[k->dy], c->in_layout[k->dy]));
+	if (k->weight)
+		room(k, 1, &c->in[k->other], is_last(&c->in[k->other], c->in_layout[k->other]));
+	else
+		room(k, 1, &c->out[0], is_direct(c, k));
 	c->workspace = k->total;
 	return true;
 }
@@ -95,16 +136,47 @@ static float *last(gg_call *c, const grad *k, int which, int i)
 	return t.data;
 }
 
+static void add(int64_t n, float *y, const float *a, const float *b)
+{
+	enum { PIECE = 16384 };
+#pragma omp parallel for num_threads(cpu_threads) if (n > PIECE)
+	for (int64_t at = 0; at < n; at += PIECE)
+		vec->add(cpu_min(PIECE, n - at), y + at, a + at, b + at, 0);
+}
+
+/* Where z is added by itself the gradient lies in scratch: z may lie in the output. */
+static bool finish(gg_call *c, const grad *k, gg_tensor *dx, gg_tensor *y)
+{
+	const gg_tensor *z = k->z < 0 || k->sums ? 0 : &c->in[k->z];
+	bool direct = is_last(y, c->out_layout[0]);
+	if (!z)
+		return direct || cpu_convert(dx, GG_NHWC, y, GG_PLAIN);
+	if (is_last(z, c->in_layout[k->z])) {
+		add(gg_count(y), direct ? y->data : dx->data, dx->data, z->data);
+		return direct || cpu_convert(dx, GG_NHWC, y, GG_PLAIN);
+	}
+	gg_tensor plain = *z;
+	plain.data = gg_xaligned(gg_nbytes(y));
+	bool ok = cpu_convert(dx, GG_NHWC, &plain, GG_PLAIN);
+	add(gg_count(y), direct ? plain.data : y->data, plain.data, z->data);
+	ok = ok && (!direct || cpu_convert(&plain, GG_PLAIN, y, GG_NHWC));
+	free(plain.data);
+	return ok;
+}
+
 static bool run_input(gg_call *c, grad *k, float *out)
 {
-	bool direct = is_last(&c->out[0], c->out_layout[0]);
-	gg_tensor y = c->out[0], dst = y;
+	gg_tensor y = c->out[0], dx = y;
 	y.data = out;
-	dst.data = direct ? (void *)out : (char *)c->scratch + k->at[1];
-	dnn_args a = {.src = last(c, k, 0, k->dy), .dst = dst.data, .scratch = c->scratch};
-	if (!k->constant && !dnn_pack(k->op, cpu_in(c, k->other)))
+	dx.data = is_direct(c, k) ? (void *)out : (char *)c->scratch + k->at[1];
+	dnn_args a = {.src = last(c, k, 0, k->dy), .dst = dx.data, .scratch = c->scratch};
+	if (k->sums && c->in[k->z].data != dx.data)
+		memcpy(dx.data, c->in[k->z].data, gg_nbytes(&dx));
+	if (k->product && !k->constant)
+		a.weights = cpu_in(c, k->other);
+	else if (!k->constant && !dnn_pack(k->op, cpu_in(c, k->other)))
 		return false;
-	return dnn_run(k->op, &a) && (direct || cpu_convert(&dst, GG_NHWC, &y, GG_PLAIN));
+	return dnn_run(k->op, &a) && finish(c, k, &dx, &y);
 }
 
 static bool run_weight(gg_call *c, grad *k, float *out)

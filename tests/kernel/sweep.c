@@ -81,6 +81,13 @@ static bool may_turn(const gg_value *v, const gg_node *n)
 	return !(n->op->flags & GG_POINTWISE) || gg_shape_eq(&v->shape, &out->shape);
 }
 
+/* Of MIXED rows input 0 is data, 3 what is added, and 1 of gradients; the others are weights. */
+static bool is_image(const gg_row *r, int i)
+{
+	return !(r->layouts & GG_MIXED) || !i || i == 3 ||
+	       (i == 1 && (r->layouts & GG_PLAIN_OUT || !strcmp(r->op, "MaxPoolGrad")));
+}
+
 static void set_layouts(world *w)
 {
 	const gg_target *t = gg_target_find("cpu");
@@ -91,12 +98,11 @@ static void set_layouts(world *w)
 			continue;
 		if (w->variant == MIXED && !(r->layouts & GG_MIXED))
 			continue;
-		bool weights = !(r->layouts &
-		                 GG_MIXED); /* of MIXED rows only input 0 is data, and 1 of gradients */
-		for (int i = 0; i < (weights ? n->nin : r->layouts & GG_PLAIN_OUT ? 2 : 1); i++)
-			if (may_turn(n->in[i].value, n) && (w->variant == NHWC || turn++ & 1))
+		for (int i = 0; i < n->nin; i++)
+			if (is_image(r, i) && may_turn(n->in[i].value, n) &&
+			    (w->variant == NHWC || turn++ & 1))
 				n->in[i].value->layout = GG_NHWC;
-		for (int i = 0; i < (weights ? n->nout : 1); i++)
+		for (int i = 0; i < (r->layouts & GG_MIXED ? 1 : n->nout); i++)
 			if (may_turn(n->out[i], n) && (w->variant == NHWC || turn++ & 1))
 				n->out[i]->layout = GG_NHWC;
 	}
