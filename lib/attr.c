@@ -52,7 +52,7 @@ const gg_attr *gg_get_list(const gg_node *n, const char *name)
 	return get(n, name, spec ? spec->type : GG_ATTR_INTS);
 }
 
-gg_graph *gg_body(const gg_node *n, int i)
+gg_graph *gg_find_body(const gg_node *n, int i)
 {
 	for (int k = 0; k < n->nattr; k++)
 		if (n->attr[k].type == GG_ATTR_GRAPH && i-- == 0)

@@ -5,6 +5,12 @@
 #include "graph_kernel.h"
 #include <string.h>
 
+/* The ops of the nodes that were passed; a small table in front of the map, since they are few. */
+typedef struct ops {
+	gg_map *map;
+	const gg_op *seen[64];
+} ops;
+
 typedef struct check {
 	gg_diag *d;
 	const gg_graph *g;
@@ -12,6 +18,7 @@ typedef struct check {
 	size_t uses, counted; /* slots that read a value of this graph; readers by the values' counts */
 	bool linked;          /* each slot is where its neighbours in the list say */
 	bool bodies;          /* some node has one, or captures */
+	ops *ops;             /* NULL: nobody asks */
 } check;
 
 static uint64_t new_mark(void)
@@ -20,7 +27,7 @@ static uint64_t new_mark(void)
 	return ++last;
 }
 
-static bool check_graph(gg_diag *d, const gg_graph *g, int depth);
+static bool check_graph(gg_diag *d, const gg_graph *g, ops *o, int depth);
 
 static bool bad(check *c, const char *fmt, const char *a, const char *b)
 {
@@ -158,7 +165,7 @@ static bool check_bodies(check *c, const gg_node *n, int depth)
 		if (b->nstate)
 			return gg_node_error(c->d, GG_MALFORMED, n,
 			                     "body %d has state; only the outermost graph may", i);
-		if (!check_graph(c->d, b, depth + 1) || (gg_is_gk(n) && !check_pure(c, n, b)))
+		if (!check_graph(c->d, b, c->ops, depth + 1) || (gg_is_gk(n) && !check_pure(c, n, b)))
 			return false;
 	}
 	if (n->ncap && !i)
@@ -182,6 +189,13 @@ static bool check_outputs(check *c, const gg_node *n)
 	return true;
 }
 
+static void note_op(ops *o, const gg_op *op)
+{
+	const gg_op **seen = &o->seen[(uintptr_t)op / sizeof *op % 64];
+	if (*seen != op)
+		gg_map_put(o->map, (uint64_t)(uintptr_t)op, (void *)(*seen = op));
+}
+
 static bool check_node(check *c, gg_node *n)
 {
 	if (n->graph != c->g || (n->next && n->next->prev != n))
@@ -193,6 +207,8 @@ static bool check_node(check *c, gg_node *n)
 			                     gg_node_name(n->after[i]));
 	n->mark = c->mark;
 	c->bodies |= n->ncap > 0;
+	if (c->ops)
+		note_op(c->ops, n->op);
 	return check_inputs(c, n) && check_attrs(c, n) && check_outputs(c, n);
 }
 
@@ -256,9 +272,9 @@ static void check_use_lists(check *c)
 	gg_bug("graph has %zu readers in its lists, %zu in its slots", c->counted, c->uses);
 }
 
-static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
+static bool check_graph(gg_diag *d, const gg_graph *g, ops *o, int depth)
 {
-	check c = {.d = d, .g = g, .mark = new_mark(), .linked = true};
+	check c = {.d = d, .g = g, .mark = new_mark(), .linked = true, .ops = o};
 	size_t nodes = 0;
 	if (depth > 64)
 		return bad(&c, "bodies are nested too deep%s%s", "", "");
@@ -283,4 +299,11 @@ static bool check_graph(gg_diag *d, const gg_graph *g, int depth)
 	return true;
 }
 
-bool gg_check(gg_diag *d, const gg_model *m) { return check_graph(d, m->main, 0); }
+bool gg_check(gg_diag *d, const gg_model *m) { return check_graph(d, m->main, 0, 0); }
+
+bool gg_check_ops(gg_diag *d, const gg_model *m, gg_map *map)
+{
+	ops o = {.map = map};
+	gg_map_fini(map);
+	return check_graph(d, m->main, &o, 0);
+}

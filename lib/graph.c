@@ -613,10 +613,28 @@ void gg_clear_marks(gg_graph *g)
 				n->out[i]->mark = 0;
 }
 
+/* In order already: all predecessors of a node were marked when it comes. */
+static bool is_sorted(gg_graph *g)
+{
+	for (gg_node *n = g->first; n; n = n->next)
+		n->mark = 0;
+	for (gg_node *n = g->first; n; n = n->next) {
+		for (int i = 0; i < n->nin + n->nafter; i++) {
+			const gg_node *p = predecessor(n, i);
+			if (p && p->graph == g && !p->mark)
+				return false;
+		}
+		n->mark = 1;
+	}
+	return true;
+}
+
 /* Depth first from each node in the present order: a node follows its predecessors, and what was
  * in order stays in order. mark: 0 not seen, else 1 + the next predecessor to look at; done: ~0. */
 bool gg_graph_sort(gg_diag *d, gg_graph *g)
 {
+	if (is_sorted(g))
+		return true;
 	gg_node **stack = gg_xcalloc(g->nnodes + 1, sizeof *stack);
 	gg_node **order = gg_xcalloc(g->nnodes + 1, sizeof *order);
 	size_t top = 0, done = 0;

@@ -274,7 +274,8 @@ bool gg_data_eq(const gg_data *a,
                 const gg_data *b); /* same bytes as far as can be told without reading files */
 
 /* Bodies of a node, in attribute order: for (int i = 0; (b = gg_body(n, i)); i++) */
-gg_graph *gg_body(const gg_node *n, int i);
+gg_graph *gg_find_body(const gg_node *n, int i);
+static inline gg_graph *gg_body(const gg_node *n, int i) { return n->nattr ? gg_find_body(n, i) : 0; }
 
 /* Constant contents in memory form (4-bit unpacked, generators run, files mapped), loaded on
  * first use and kept until the model is freed. False: the file is missing, changed or short. */
@@ -296,6 +297,8 @@ bool gg_graph_sort(gg_diag *d, gg_graph *g);
 /* The structural check (check.c): SSA, order, uses, arity, attributes against the schema,
  * names, bodies, aliases, state. Cheap and linear; run it after everything. */
 bool gg_check(gg_diag *d, const gg_model *m);
+/* The same, and which ops there are: pointer -> op, instead of what the map held. */
+bool gg_check_ops(gg_diag *d, const gg_model *m, gg_map *ops);
 /* Binds symbols in every shape, in every body. */
 void gg_bind(gg_model *m, const gg_binding *b, size_t n);
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CHUNK (4 << 10) /* the first: many arenas live for one node only */
+#define CHUNK (1 << 10) /* the first: many arenas live for one node only */
 #define BIG (16 << 20)  /* chunks grow up to here, so that a million nodes need few of them */
 #define HUGE_PAGE (2 << 20)
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 1 << 14, LIVES = 100000 };
+enum { WINDOW = 1 << 14, LIVES = 100000, ROOTS = 64 };
 
 typedef struct kept_const {
 	const int64_t *list; /* a list of the rule, or NULL: a scalar */
@@ -35,6 +35,10 @@ typedef struct engine {
 	uint32_t lives;
 	bool stop, failed;
 	gg_node *resume; /* where the walk goes on */
+	struct root {
+		const gg_op *op;
+		rule *first;
+	} root_of[ROOTS]; /* looked up last */
 } engine;
 
 const char *rule_say(const char *fmt, ...)
@@ -834,12 +838,21 @@ static bool ends(engine *e, rule *r, const gg_node *at)
 	                e->lives, at ? gg_node_name(at) : "");
 }
 
+/* The first rule with that root. */
+static rule *rules_of(engine *e, const gg_rules *set, const gg_op *op)
+{
+	struct root *at = &e->root_of[(uintptr_t)op / sizeof *op % ROOTS];
+	if (at->op != op)
+		*at = (struct root){op, gg_map_get(&set->by_op, (uint64_t)(uintptr_t)op)};
+	return at->first;
+}
+
 static bool sweep(engine *e, gg_rules *set, refusals *list, matcher *k)
 {
 	bool changed = false;
 	list->n = 0;
 	for (gg_node *n = e->g->first; n && !e->stop;) {
-		rule *r = gg_map_get(&set->by_op, (uint64_t)(uintptr_t)n->op);
+		rule *r = rules_of(e, set, n->op);
 		while (r && !e->stop && !try_rule(e, r, n, list, k))
 			r = r->next;
 		if (r && !e->stop) {
@@ -891,9 +904,11 @@ bool gg_rules_run(gg_rules *set, gg_graph *g, const gg_rule_host *h)
 	refusals list = {0};
 	e->h = h;
 	e->g = g;
-	gg_graph_number(g);
-	for (gg_node *n = g->first; n; n = n->next)
+	uint32_t order = 1;
+	for (gg_node *n = g->first; n; n = n->next) {
+		n->order = order++;
 		n->mark = 0;
+	}
 	while (!e->stop && sweep(e, set, &list, k))
 		;
 	tell(e, &list);

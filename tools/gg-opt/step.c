@@ -24,13 +24,11 @@ static bool run_graphs(gg_pass_run *r, gg_graph *g)
 
 void step_find_ops(const gg_model *m, gg_map *ops)
 {
-	const gg_op *seen[64] = {0}; /* by place: few ops meet there */
 	gg_map_fini(ops);
 	for (const gg_graph *g = m->graphs; g; g = g->next_graph)
 		for (const gg_node *n = g->first; n; n = n->next)
-			if (n->op != seen[(uintptr_t)n->op / sizeof *n->op % 64])
-				gg_map_put(ops, (uint64_t)(uintptr_t)n->op,
-				           (void *)(seen[(uintptr_t)n->op / sizeof *n->op % 64] = n->op));
+			if (!gg_map_get(ops, (uint64_t)(uintptr_t)n->op))
+				gg_map_put(ops, (uint64_t)(uintptr_t)n->op, (void *)n->op);
 }
 
 bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check)
@@ -46,8 +44,6 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	r->left = left;
 	bool good = !rules_reach(r, ops) || run_graphs(r, m->main);
 	bool changed = r->applied != before;
-	if (changed)
-		step_find_ops(m, ops);
 	if (good && changed && m->target)
 		good = gg_select_open(d, m);
 	if (changed && m->stage && !strcmp(m->stage, "build")) {
@@ -55,7 +51,7 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 		m->stage = "select";
 	}
 	if (good && (changed || check))
-		good = gg_check(d, m);
+		good = gg_check_ops(d, m, ops);
 	if (!good)
 		gg_error(d, d->status, "pass '%s' failed", s->pass->name);
 	gg_arena_fini(&r->scratch);
