@@ -20,7 +20,7 @@
 	F(cuStreamSynchronize) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
 	F(cuGraphInstantiateWithFlags) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuGraphLaunch) \
 	F(cuModuleLoadData) F(cuModuleGetFunction) F(cuLaunchKernel) F(cuFuncSetAttribute) F(cuEventCreate) F(cuEventRecord) \
-	F(cuEventSynchronize) F(cuEventElapsedTime)
+	F(cuEventSynchronize) F(cuEventElapsedTime) F(cuTensorMapEncodeTiled)
 #define RTC_FUNCTIONS(F) \
 	F(nvrtcVersion) F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) \
 	F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog) \

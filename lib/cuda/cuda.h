@@ -40,10 +40,13 @@ typedef struct cuda_kernel {
 	unsigned grid, block, shared;
 } cuda_kernel;
 /* Compiles `source`, whose kernel is named k; what every source may use is put before it. The same
- * source is compiled once. `defines` are lines that go before all. */
+ * source is compiled once. `defines` are lines that go before all; where the first is
+ * "#define GG_EXACT_SM", it is compiled for sm_90a and the like. */
 bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kernel *k);
 /* All of a kernel's arguments are pointers. */
 bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg);
+/* Arguments of any type, each by its address. */
+bool cuda_launch_at(gg_diag *d, const cuda_kernel *k, void **at);
 /* Blocks get so many bytes of memory that they share. */
 bool cuda_share(gg_diag *d, cuda_kernel *k, unsigned bytes);
 /* Threads for `work` items, `block` a block, as many as keep the device busy. */

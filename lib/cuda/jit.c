@@ -108,7 +108,9 @@ static bool failed(gg_diag *d, nvrtcResult r, nvrtcProgram p, const char *text)
 char *cuda_nvrtc(gg_diag *d, const char *text, size_t *size)
 {
 	gg_arena a = {0};
-	const char *option[] = {gg_printf(&a, "-arch=sm_%d", cuda_sm), "-std=c++17"};
+	/* Some instructions are those of one architecture alone, and say so at the head of their source. */
+	const char *exact = strncmp(text, "#define GG_EXACT_SM", 19) ? "" : "a";
+	const char *option[] = {gg_printf(&a, "-arch=sm_%d%s", cuda_sm, exact), "-std=c++17"};
 	nvrtcProgram p = NULL;
 	char *cubin = NULL;
 	size_t n = 0;
@@ -192,6 +194,13 @@ bool cuda_share(gg_diag *d, cuda_kernel *k, unsigned bytes)
 	    "cannot give a kernel shared memory");
 }
 
+bool cuda_launch_at(gg_diag *d, const cuda_kernel *k, void **at)
+{
+	return cuda_ok(
+	    d, cu.cuLaunchKernel(k->f, k->grid, 1, 1, k->block, 1, 1, k->shared, cuda_stream, at, NULL),
+	    "cannot launch a kernel");
+}
+
 bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg)
 {
 	void *at[128];
@@ -200,9 +209,7 @@ bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg)
 		gg_bug("a kernel with %d arguments", n);
 	for (int i = 0; i < n; i++)
 		at[i] = (void *)(uintptr_t)&arg[i];
-	return cuda_ok(
-	    d, cu.cuLaunchKernel(k->f, k->grid, 1, 1, k->block, 1, 1, k->shared, cuda_stream, at, NULL),
-	    "cannot launch a kernel");
+	return cuda_launch_at(d, k, at);
 }
 
 static const struct type {

@@ -380,6 +380,16 @@ CUresult cuEventRecord(CUevent e, CUstream s)
 	return CUDA_SUCCESS;
 }
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int x) { return fate(); }
+CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType t, cuuint32_t rank, void *p,
+                                const cuuint64_t *dim, const cuuint64_t *stride, const cuuint32_t *box,
+                                const cuuint32_t *step, CUtensorMapInterleave i, CUtensorMapSwizzle s,
+                                CUtensorMapL2promotion l, CUtensorMapFloatOOBfill f)
+{
+	for (cuuint32_t k = 0; k < rank; k++)
+		if (!dim[k] || !box[k] || box[k] > 256 || (k && stride[k - 1] % 16))
+			return CUDA_ERROR_INVALID_VALUE;
+	return (uintptr_t)p % 16 ? CUDA_ERROR_INVALID_VALUE : fate();
+}
 CUresult cuEventSynchronize(CUevent e) { return fate(); }
 CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) { return *ms = 1, fate(); }
 
