@@ -208,14 +208,16 @@ static bool shares_input(gg_node *n, uint64_t mark)
 	return false;
 }
 
-/* Walks from the first member to the last: a node is marked when it is a member or depends on one. */
-static bool fuse_segment(fusion *f, gg_node **order, size_t count)
+/* Walks from the first member to the last: a node is marked when it is a member or depends on one. Those
+ * that share an input with a member are left in the list. */
+static bool fuse_once(fusion *f, gg_node **order, size_t *left)
 {
 	gg_arena *a = &f->p->scratch;
+	size_t count = *left;
 	gg_node **n = gg_alloc_n(a, count, sizeof *n), **late = 0;
 	size_t nlate = 0, cap_late = 0, among = 0; /* among: those before the last member */
 	members set = {0};
-	uint64_t mark = new_mark();
+	uint64_t mark = new_mark(), apart = new_mark();
 	memcpy(n, order, count * sizeof *n);
 	qsort(n, count, sizeof *n, by_order);
 	gg_node *k = n[0];
@@ -240,6 +242,7 @@ static bool fuse_segment(fusion *f, gg_node **order, size_t count)
 		}
 		if (shares_input(k, mark)) {
 			gg_refused(f->p, k, "it shares an input with another member");
+			k->mark = apart;
 			continue;
 		}
 		k->mark = mark;
@@ -247,7 +250,25 @@ static bool fuse_segment(fusion *f, gg_node **order, size_t count)
 		set.n[set.count++] = k;
 		among = nlate;
 	}
-	return fuse_set(f, &set, late, among, order, count);
+	if (!fuse_set(f, &set, late, among, order, count))
+		return false;
+	*left = 0;
+	for (size_t i = 0; i < count; i++)
+		if (order[i]->mark == apart)
+			order[(*left)++] = order[i];
+	return true;
+}
+
+/* Until nothing comes together any more. */
+static bool fuse_segment(fusion *f, gg_node **order, size_t count)
+{
+	size_t before;
+	do {
+		before = f->p->applied;
+		if (!fuse_once(f, order, &count))
+			return false;
+	} while (count > 1 && f->p->applied != before);
+	return true;
 }
 
 /* Ends of segments from the option, each behind the one before; false: reported. */

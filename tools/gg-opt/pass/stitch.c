@@ -18,6 +18,7 @@ typedef struct work {
 	gg_groups groups;
 	gg_map moved;
 	const char *why;
+	bool parted; /* two that walk the same elements did not come together */
 } work;
 
 enum { MAX_NODES = 200, MAX_ROW = 12288 };
@@ -88,14 +89,15 @@ static uint32_t root(const work *w, uint32_t i)
 	return i;
 }
 
-/* Only a reduction gives rows; a small value of its size is no reason to stitch. */
+/* False: they walk the same elements, but cannot be one kernel. Only a reduction gives rows; a small value
+ * of its size is no reason to stitch. */
 static bool unite(work *w, const gg_value *v, const gg_node *n)
 {
 	uint32_t from = root(w, (uint32_t)v->producer->mark), to = root(w, (uint32_t)n->mark);
 	walk *a = &w->walk[from], *b = &w->walk[to];
 	bool narrow = is_narrow(w, v);
 	if (from == to || a->full != b->full)
-		return from == to;
+		return true;
 	gg_dim row = a->row ? a->row : b->row;
 	if (a->row && b->row && a->row != b->row) {
 		if (narrow)
@@ -124,14 +126,15 @@ static bool joins(void *ctx, const gg_node *p, const gg_node *n)
 	       root(w, (uint32_t)p->mark) == root(w, (uint32_t)n->mark);
 }
 
-static void join_all(work *w)
+static void join_all(work *w, bool narrow)
 {
 	for (size_t k = 0; k < w->groups.n; k++) {
 		const gg_node *n = w->groups.node[k];
 		for (int i = 0; i < n->nin && !w->walk[k].apart; i++) {
 			const gg_value *v = n->in[i].value;
-			if (v && v->producer && !w->walk[v->producer->mark].apart)
-				unite(w, v, n);
+			if (v && v->producer && !w->walk[v->producer->mark].apart &&
+			    is_narrow(w, v) == narrow && !unite(w, v, n))
+				w->parted = true;
 		}
 	}
 }
@@ -184,7 +187,8 @@ static bool stitch(work *w)
 	gg_node **list = gg_xcalloc(w->groups.n + 1, sizeof *list);
 	for (size_t i = 0; i < w->groups.n; i++)
 		look_at(w, w->groups.node[i]);
-	join_all(w);
+	join_all(w, true); /* first those for which this is done: what is beside them may fold other rows */
+	join_all(w, false);
 	gg_groups_find(&w->groups);
 	gg_graph_number(w->g);
 	for (uint32_t i = 0; i < w->groups.n; i++)
@@ -197,20 +201,35 @@ static bool stitch(work *w)
 	return gg_graph_sort(w->p->d, w->g);
 }
 
-/* Needs shapes.
- * Breaks the order of nodes, and mends it. */
-static bool run(gg_pass_run *p, gg_graph *g)
+static bool stitch_once(gg_pass_run *p, gg_graph *g, bool *parted)
 {
 	work w = {.p = p, .g = g, .t = target_of(p)};
-	if (in_kernel(g) || !g->first || !makes_kernels(w.t))
-		return true;
 	gg_groups_list(&w.groups, &p->scratch, g);
 	w.groups.join = joins;
 	w.groups.ctx = &w;
 	w.may = gg_alloc_n(&p->scratch, w.groups.n + 1, sizeof *w.may);
 	w.walk = gg_alloc_n(&p->scratch, w.groups.n + 1, sizeof *w.walk);
 	gg_fusable(w.t, &w.groups, w.may);
-	return stitch(&w);
+	bool good = stitch(&w);
+	*parted = w.parted;
+	return good;
+}
+
+/* Needs shapes.
+ * Breaks the order of nodes, and mends it. */
+static bool run(gg_pass_run *p, gg_graph *g)
+{
+	bool parted = true;
+	size_t before = p->applied + 1;
+	if (in_kernel(g) || !g->first || !makes_kernels(target_of(p)))
+		return true;
+	/* Where one that stood apart became part of a kernel, its neighbours may go together. */
+	while (parted && p->applied != before) {
+		before = p->applied;
+		if (!stitch_once(p, g, &parted))
+			return false;
+	}
+	return true;
 }
 
 const gg_pass gg_pass_stitch = {
