@@ -457,7 +457,7 @@ gg_dim gg_dim_ceildiv(gg_dim a, gg_dim b)
 /* ---- max and min ----------------------------------------------------------------------------- */
 
 /* Sizes are not negative, so a sum of them is not either. */
-static bool not_negative(gg_dim d)
+bool gg_dim_natural(gg_dim d)
 {
 	if (!is_expr(d))
 		return d >= 0;
@@ -467,8 +467,8 @@ static bool not_negative(gg_dim d)
 			return false;
 		for (int j = 0; j < e->term[i].n; j++) {
 			const atom *a = e->term[i].atom[j];
-			bool both = a->op == 's' || (not_negative(a->a) && not_negative(a->b));
-			bool either = a->op == 'M' && (not_negative(a->a) || not_negative(a->b));
+			bool both = a->op == 's' || (gg_dim_natural(a->a) && gg_dim_natural(a->b));
+			bool either = a->op == 'M' && (gg_dim_natural(a->a) || gg_dim_natural(a->b));
 			if (!both && !either)
 				return false;
 		}
@@ -493,9 +493,9 @@ static gg_dim choose(char op, gg_dim a, gg_dim b)
 		return b;
 	if (!is_expr(a) && !is_expr(b))
 		return (a > b) == (op == 'M') ? a : b;
-	if (not_negative(gg_dim_sub(more, less)))
+	if (gg_dim_natural(gg_dim_sub(more, less)))
 		return a;
-	if (not_negative(gg_dim_sub(less, more)))
+	if (gg_dim_natural(gg_dim_sub(less, more)))
 		return b;
 	bool swap = strcmp(gg_dim_str(a), gg_dim_str(b)) > 0;
 	return from_atom(make_atom(op, NULL, swap ? b : a, swap ? a : b));
@@ -506,19 +506,31 @@ gg_dim gg_dim_min(gg_dim a, gg_dim b) { return choose('m', a, b); }
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-bool gg_dim_is_symbol(gg_dim d)
+const char *gg_dim_symbol(gg_dim d)
 {
 	if (!is_expr(d))
-		return false;
+		return NULL;
 	const expr *e = get(d);
-	return e->n == 1 && e->term[0].coef == 1 && e->term[0].n == 1 && e->term[0].atom[0]->op == 's';
+	bool one = e->n == 1 && e->term[0].coef == 1 && e->term[0].n == 1;
+	return one && e->term[0].atom[0]->op == 's' ? e->term[0].atom[0]->sym : NULL;
+}
+
+bool gg_dim_is_symbol(gg_dim d) { return gg_dim_symbol(d); }
+
+static void note_from_data(const char *sym, void *arg) { *(bool *)arg |= *sym == '?'; }
+
+bool gg_dim_from_data(gg_dim d)
+{
+	bool is = false;
+	gg_dim_symbols(d, note_from_data, &is);
+	return is;
 }
 
 static gg_dim bind_atom(const atom *a, const gg_binding *b, size_t n)
 {
 	if (a->op == 's') {
 		for (size_t i = 0; i < n; i++)
-			if (b[i].sym == a->sym || !strcmp(b[i].sym, a->sym))
+			if (b[i].sym == a->sym)
 				return is_expr(b[i].value) ? lost() : b[i].value;
 		return from_atom(a);
 	}

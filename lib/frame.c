@@ -13,25 +13,25 @@ typedef struct bound {
 	const gg_value *by;
 } bound;
 
-static bool bind_dim(gg_diag *d, const gg_value *v, int axis, int64_t size, bound *b, size_t *n)
+static bool bind_dim(gg_diag *d, const gg_value *v, int axis, int64_t size, gg_map *seen, bound *b, size_t *n)
 {
 	gg_dim dim = v->shape.dim[axis];
+	const char *sym = gg_dim_symbol(dim);
 
 	if (gg_dim_known(dim) && dim != size)
 		return gg_error(d, GG_MALFORMED, "input '%s': axis %d has size %lld, expected %lld", v->name,
 		                axis, (long long)size, (long long)dim);
-	if (!gg_dim_is_symbol(dim))
+	if (!sym)
 		return true;
-	for (size_t i = 0; i < *n; i++) {
-		if (strcmp(b[i].sym, gg_dim_str(dim)))
-			continue;
-		return b[i].value == size ||
-		       gg_error(d, GG_MALFORMED, "input '%s': axis %d: %s is %lld, but input '%s' says %lld",
-		                v->name, axis, b[i].sym, (long long)size, b[i].by->name,
-		                (long long)b[i].value);
+	const bound *first = gg_map_gets(seen, sym);
+	if (!first) {
+		gg_map_puts(seen, sym, &b[*n]);
+		b[(*n)++] = (bound){sym, size, v};
+		return true;
 	}
-	b[(*n)++] = (bound){gg_dim_str(dim), size, v};
-	return true;
+	return first->value == size ||
+	       gg_error(d, GG_MALFORMED, "input '%s': axis %d: %s is %lld, but input '%s' says %lld", v->name,
+	                axis, gg_dim_str(dim), (long long)size, first->by->name, (long long)first->value);
 }
 
 static bool check_exprs(gg_diag *d, const gg_graph *g, const gg_tensor *in, const bound *b, size_t n)
@@ -57,6 +57,7 @@ static bool check_exprs(gg_diag *d, const gg_graph *g, const gg_tensor *in, cons
 static bool bind_inputs(gg_diag *d, const gg_graph *g, const gg_tensor *in)
 {
 	bound *b = gg_xcalloc(g->nin * GG_MAX_RANK + 1, sizeof *b);
+	gg_map seen = {0};
 	size_t n = 0;
 	bool good = true;
 
@@ -69,8 +70,9 @@ static bool bind_inputs(gg_diag *d, const gg_graph *g, const gg_tensor *in)
 			good = gg_error(d, GG_MALFORMED, "input '%s' has rank %d, expected %d", v->name,
 			                in[i].shape.rank, v->shape.rank);
 		for (int k = 0; k < v->shape.rank && good; k++)
-			good = bind_dim(d, v, k, in[i].shape.dim[k], b, &n);
+			good = bind_dim(d, v, k, in[i].shape.dim[k], &seen, b, &n);
 	}
+	gg_map_fini(&seen);
 	good = good && check_exprs(d, g, in, b, n);
 	free(b);
 	return good;

@@ -158,8 +158,6 @@ static gg_info info_of(const gg_value *v)
 	         : (gg_info){.shape = gg_shape_unknown};
 }
 
-static bool is_from_data(gg_dim d) { return !gg_dim_known(d) && strchr(gg_dim_str(d), '?'); }
-
 /* A number beats a symbol; what is inferred beats what stood there, unless it hangs on data. */
 static bool merge_shape(gg_shape *old, const gg_shape *now)
 {
@@ -175,7 +173,7 @@ static bool merge_shape(gg_shape *old, const gg_shape *now)
 		gg_dim a = old->dim[i], b = now->dim[i];
 		if (gg_dim_known(a) && gg_dim_known(b) && a != b)
 			return false;
-		if (gg_dim_known(b) || (!gg_dim_known(a) && (!is_from_data(b) || is_from_data(a))))
+		if (gg_dim_known(b) || (!gg_dim_known(a) && (!gg_dim_from_data(b) || gg_dim_from_data(a))))
 			old->dim[i] = b;
 	}
 	return true;

@@ -22,8 +22,6 @@ void gg_expr_attrs(const gg_node *n, double *attr)
 }
 
 /* ---- contents ------------------------------------------------------------------------------- */
-bool gg_dim_natural(gg_dim d) { return gg_dim_number(d) ? d >= 0 : !strchr(gg_dim_str(d), '-'); }
-
 /* A number that arithmetic in the dtype would wrap, or take for another, is not followed. */
 static bool fits(gg_dtype t, gg_dim d)
 {

@@ -16,8 +16,6 @@ typedef bool gg_dim2(gg_dim x, gg_dim y, gg_dim *out);
 bool gg_infer_arith(gg_infer *f, gg_dim2 *dims);
 /* The contents alone, of the first nin inputs; out[0] has its dtype and shape. */
 void gg_follow(gg_infer *f, int nin, gg_dim2 *dims);
-/* Surely not negative. */
-bool gg_dim_natural(gg_dim d);
 
 /* Folds any number of inputs, broadcast, and divides by the divisor; floats are rounded once. */
 bool gg_map_fold(gg_eval *e, gg_f2 *f, gg_i2 *i, double divisor);

@@ -51,7 +51,10 @@ gg_dim gg_dim_div(gg_dim a, gg_dim b); /* floor; b must not be 0 */
 gg_dim gg_dim_ceildiv(gg_dim a, gg_dim b);
 gg_dim gg_dim_max(gg_dim a, gg_dim b);
 gg_dim gg_dim_min(gg_dim a, gg_dim b);
+const char *gg_dim_symbol(gg_dim d);           /* the name of a bare symbol, interned, else NULL */
 bool gg_dim_is_symbol(gg_dim d);               /* a bare symbol */
+bool gg_dim_natural(gg_dim d);                 /* surely not negative */
+bool gg_dim_from_data(gg_dim d);               /* hangs on data: a symbol in it starts with '?' */
 const char *gg_dim_str(gg_dim d);              /* canonical text, interned: "2*N+1" */
 bool gg_dim_parse(const char *s, gg_dim *out); /* reads gg_dim_str's text */
 typedef struct gg_binding {

@@ -22,9 +22,6 @@ static cut cut_of(int64_t d, int64_t start, int64_t end, int64_t step)
 	return (cut){start, step, span > 0 ? (int64_t)(((uint64_t)span - 1) / stride + 1) : 0};
 }
 
-/* Sizes are not negative; an expression with a minus may be. */
-static bool not_negative(gg_dim d) { return gg_dim_number(d) ? d >= 0 : !strchr(gg_dim_str(d), '-'); }
-
 /* Elements of a dim that is a symbol, or between bounds that are; false when it cannot be told. */
 static bool count_dim(gg_dim d, gg_dim start, gg_dim end, int64_t step, gg_dim *out)
 {
@@ -38,13 +35,13 @@ static bool count_dim(gg_dim d, gg_dim start, gg_dim end, int64_t step, gg_dim *
 		return false;
 	if (gg_dim_number(start) && start < 0 && to_end)
 		n = gg_dim_min(-start, d); /* the last -start, or fewer */
-	else if (!not_negative(start))
+	else if (!gg_dim_natural(start))
 		return false;
 	else if (to_end)
 		n = start == 0 ? d : gg_dim_max(0, gg_dim_sub(d, start));
 	else if (gg_dim_number(end) && end < 0)
 		n = gg_dim_max(0, gg_dim_sub(gg_dim_add(d, end), start));
-	else if (not_negative(end))
+	else if (gg_dim_natural(end))
 		n = start == 0 ? gg_dim_min(end, d) : gg_dim_max(0, gg_dim_sub(gg_dim_min(end, d), start));
 	else
 		return false;

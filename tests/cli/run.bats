@@ -370,3 +370,18 @@ END
 	[ "$status" = 1 ]
 	[[ $output == *'got 18446744073709551615, expected 18446744073709551614' ]]
 }
+
+@test "a symbol whose name is no word, or looks like an expression, is bound like others" {
+	printf "input %%x : f32['batch size',2]\ninput %%z : f32['batch size',2]\n%%y = Add(%%x, %%z)\noutput %%y\n" >sym.gg
+	npy five.npy 'np.ones((5, 2))' f4
+	run gg-run --fill=ones --input x=five.npy --output y=y.npy sym.gg
+	[ "$status" = 0 ]
+	[[ "$output" != *"nothing binds"* ]]
+	[ "$(load y.npy)" = "<f4 [5, 2] [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]" ]
+	gg-run -q --shape x=5,2 sym.gg | grep -q '^y f32\[5,2\]'
+	gg-parse --shape x=5,2 sym.gg | gg-dump | grep -q '^input %z : f32\[5,2\]'
+	printf "input %%x : f32['a b']\ninput %%z : f32[2*'a b']\n%%y = Concat(%%x, %%z) {axis=0}\noutput %%y\n" >twice.gg
+	npy z.npy '[1, 2, 3, 4, 5]' f4
+	npy x.npy '[1, 2]' f4
+	refused 3 "gg-run: twice.gg: input 'z': axis 0 has size 5, but 2*'a b' is 4" gg-run --input x=x.npy --input z=z.npy twice.gg
+}

@@ -78,6 +78,18 @@ int main(void)
 	ok(gg_dim_ceildiv(gg_dim_sym("N"), 4) == gg_dim_div(gg_dim_add(gg_dim_sym("N"), 3), 4), "ceil-div");
 	ok(gg_dim_sub(3, 5) == -2 && gg_dim_div(-1, 2) == -1 && gg_dim_mul(-1, -1) == 1,
 	   "small negative numbers");
+	gg_dim quoted = gg_dim_sym("batch-size?");
+	gg_binding five = {gg_intern("batch-size?"), 5};
+	ok(!strcmp(gg_dim_symbol(quoted), "batch-size?") && !gg_dim_symbol(gg_dim_add(quoted, 1)) &&
+	       gg_dim_bind(gg_dim_mul(quoted, 2), &five, 1) == 10,
+	   "a symbol is its name, the text has quotes");
+	ok(gg_dim_natural(quoted) && !gg_dim_natural(gg_dim_sub(quoted, 1)) &&
+	       gg_dim_natural(gg_dim_max(0, gg_dim_sub(quoted, 1))) && !gg_dim_natural(-1) &&
+	       gg_dim_natural(0),
+	   "what is never negative");
+	ok(!gg_dim_from_data(quoted) && gg_dim_from_data(gg_dim_add(gg_dim_sym("?n"), quoted)) &&
+	       !gg_dim_from_data(7),
+	   "what hangs on data");
 	ok(gg_dim_is_symbol(gg_dim_sym("N")) && !gg_dim_is_symbol(gg_dim_add(gg_dim_sym("N"), 1)), "symbols");
 	values();
 

@@ -75,18 +75,14 @@ static void end(gg_buf *b, size_t at)
 }
 
 /* ---- types --------------------------------------------------------------------------------------- */
-static void take_symbol(const char *sym, void *arg) { *(const char **)arg = sym; }
-
 static void put_dim(gg_buf *b, gg_dim d)
 {
-	const char *text = gg_dim_known(d) ? NULL : gg_dim_str(d);
+	const char *sym = gg_dim_symbol(d);
 	size_t at = begin(b, 1); /* TensorShapeProto.dim */
-	if (!text)
+	if (gg_dim_known(d))
 		put_int(b, 1, d);
-	else if (gg_dim_is_symbol(d))
-		gg_dim_symbols(d, take_symbol, &text);
-	if (text)
-		put_str(b, 2, text);
+	else
+		put_str(b, 2, sym ? sym : gg_dim_str(d));
 	end(b, at);
 }
 
@@ -318,13 +314,17 @@ static bool note_op(writer *w, const gg_node *n)
 }
 
 /* ---- graphs ----------------------------------------------------------------------------------------- */
+/* used: name -> the number to try next behind it. */
 static const char *fresh(writer *w, gg_map *used, const char *base)
 {
 	const char *name = base;
-	for (unsigned i = 1; gg_map_gets(used, name); i++)
-		name = gg_printf(&w->a, "%s.%u", base, i);
+	size_t first = (size_t)(uintptr_t)gg_map_gets(used, base), i = first;
+	while (gg_map_gets(used, name))
+		name = gg_printf(&w->a, "%s.%zu", base, i++);
 	name = gg_intern(name);
-	gg_map_puts(used, name, w);
+	gg_map_puts(used, name, (void *)(uintptr_t)1);
+	if (i != first)
+		gg_map_puts(used, gg_intern(base), (void *)(uintptr_t)i);
 	return name;
 }
 
@@ -390,12 +390,11 @@ static bool put_node(writer *w, gg_node *n)
 }
 
 /* In a body an output must be made by a node there, and be listed once. */
-static const char *own_output(writer *w, const gg_value *v, const char **before, size_t n)
+static const char *own_output(writer *w, const gg_value *v, gg_map *listed)
 {
 	const char *name = name_of(w, v);
-	bool again = false;
-	for (size_t i = 0; i < n; i++)
-		again |= before[i] == name;
+	bool again = gg_map_get(listed, (uint64_t)(uintptr_t)name);
+	gg_map_put(listed, (uint64_t)(uintptr_t)name, listed);
 	if (!v->graph->owner || (v->kind == GG_TEMP && !again))
 		return name;
 	const char *copy = fresh(w, &w->used, v->name);
@@ -411,6 +410,7 @@ static bool put_graph_fields(writer *w, gg_graph *g)
 {
 	size_t ncap = g->owner ? (size_t)g->owner->ncap : 0;
 	const char **out = gg_alloc_n(&w->a, g->nout + 1, sizeof *out);
+	gg_map listed = {0};
 	for (size_t i = 0; i + ncap < g->nin; i++)
 		give_name(w, g->in[i]);
 	for (gg_value *v = g->consts; v; v = v->next_const)
@@ -419,7 +419,8 @@ static bool put_graph_fields(writer *w, gg_graph *g)
 		if (!put_node(w, n))
 			return false;
 	for (size_t i = 0; i < g->nout; i++)
-		out[i] = own_output(w, g->out[i]->value, out, i);
+		out[i] = own_output(w, g->out[i]->value, &listed);
+	gg_map_fini(&listed);
 	put_str(w->b, 2, g->name && *g->name ? g->name : "graph");
 	for (gg_value *v = g->consts; v; v = v->next_const)
 		if (!put_initializer(w, v, name_of(w, v)))

@@ -316,6 +316,8 @@ static bool is_named(const onnx_DimensionProto *d)
 /* A symbol, or what --shape says it is. */
 static gg_dim symbol(const importer *im, const char *sym)
 {
+	if (!im->o->nshape)
+		return gg_dim_sym(sym);
 	EACH (onnx_ValueInfoProto, v, im->x->graph->input) {
 		const gg_shape *s = asked_shape(im, text(v->name));
 		int k = 0;
@@ -477,8 +479,7 @@ static bool merge_declared(importer *im, gg_value *v, const onnx_ValueInfoProto 
 	int k = 0;
 	EACH (onnx_DimensionProto, d, dims) {
 		gg_dim declared, *is = &v->shape.dim[k];
-		bool says = declared_dim(im, d, &declared),
-		     open = !unknown && !gg_dim_known(*is) && strchr(gg_dim_str(*is), '?');
+		bool says = declared_dim(im, d, &declared), open = !unknown && gg_dim_from_data(*is);
 		if (unknown)
 			*is = says ? declared : gg_dim_sym(gg_printf(&im->a, "?%s.%d", v->name, k));
 		else if (says && open)

@@ -112,8 +112,8 @@ static bool give_shapes(parse *p, gg_model *m)
 			                s->input, v->shape.rank, s->shape.rank);
 		for (int k = 0; good && k < v->shape.rank; k++) {
 			gg_dim is = v->shape.dim[k], want = s->shape.dim[k];
-			gg_binding b = {gg_dim_str(is), want};
-			if (gg_dim_known(is) ? is != want : !gg_dim_is_symbol(is))
+			gg_binding b = {gg_dim_symbol(is), want};
+			if (gg_dim_known(is) ? is != want : !b.sym)
 				good = gg_error(&p->t.d, GG_USAGE,
 				                "input '%s' has size %s in axis %d, --shape gives it %lld",
 				                s->input, gg_dim_str(is), k, (long long)want);

@@ -17,8 +17,8 @@ static bool bind_shape(gg_diag *d, gg_model *m, gg_value *v, const gg_shape *s)
 	if (v->shape.rank != s->rank)
 		good = false;
 	for (int i = 0; i < s->rank && good; i++) {
-		gg_binding b = {gg_dim_str(v->shape.dim[i]), s->dim[i]};
-		if (gg_dim_is_symbol(v->shape.dim[i]))
+		gg_binding b = {gg_dim_symbol(v->shape.dim[i]), s->dim[i]};
+		if (b.sym)
 			gg_bind(m, &b, 1);
 		good = v->shape.dim[i] == s->dim[i];
 	}
@@ -258,21 +258,26 @@ int64_t next_step(job *j, feed *f, int64_t step)
 
 /* ---- what is missing is filled ---------------------------------------------------------------- */
 typedef struct unbound {
-	gg_buf *names;
+	gg_buf names; /* of those that nothing binds */
+	gg_map seen;
 	gg_binding *b;
-	size_t *n, *cap;
+	size_t n, cap;
 } unbound;
 
-static void bind_one(const char *sym, void *arg)
+static bool bind_one(unbound *u, const char *sym, int64_t size)
+{
+	if (gg_map_gets(&u->seen, sym))
+		return false;
+	gg_map_puts(&u->seen, sym, u);
+	GG_PUSH(u->b, u->n, u->cap, ((gg_binding){sym, size}));
+	return true;
+}
+
+static void bind_to_one(const char *sym, void *arg)
 {
 	unbound *u = arg;
-	gg_binding b = {sym, 1};
-
-	for (size_t i = 0; i < *u->n; i++)
-		if (!strcmp(u->b[i].sym, sym))
-			return;
-	gg_buf_printf(u->names, "%s%s=1", u->names->len ? ", " : "", sym);
-	GG_PUSH(u->b, *u->n, *u->cap, b);
+	if (bind_one(u, sym, 1))
+		gg_buf_printf(&u->names, "%s%s=1", u->names.len ? ", " : "", sym);
 }
 
 /* Data for some inputs and noise for others: nobody wants to train on that. */
@@ -289,16 +294,14 @@ static bool missing_data(job *j, const feed *f)
 static bool fill_missing(job *j, feed *f)
 {
 	gg_graph *g = j->m->main;
-	gg_buf names = {0};
-	size_t n = 0, cap = 0;
-	unbound u = {&names, NULL, &n, &cap};
+	unbound u = {0};
 	bool good = true;
 
 	for (size_t i = 0; i < g->nin; i++)
 		for (int k = 0; f[i].given && k < f[i].v->shape.rank && k < f[i].t.shape.rank; k++) {
-			gg_binding b = {gg_dim_str(f[i].v->shape.dim[k]), f[i].t.shape.dim[k]};
-			if (gg_dim_is_symbol(f[i].v->shape.dim[k]))
-				GG_PUSH(u.b, n, cap, b);
+			const char *sym = gg_dim_symbol(f[i].v->shape.dim[k]);
+			if (sym)
+				bind_one(&u, sym, f[i].t.shape.dim[k]);
 		}
 	for (size_t i = 0; i < g->nin && good; i++) {
 		gg_tensor *t = &f[i].t;
@@ -314,8 +317,8 @@ static bool fill_missing(job *j, feed *f)
 		t->dtype = (gg_dtype)f[i].v->dtype;
 		t->shape.rank = f[i].v->shape.rank;
 		for (int k = 0; k < t->shape.rank; k++) {
-			gg_dim_symbols(f[i].v->shape.dim[k], bind_one, &u);
-			t->shape.dim[k] = gg_dim_bind(f[i].v->shape.dim[k], u.b, n);
+			gg_dim_symbols(f[i].v->shape.dim[k], bind_to_one, &u);
+			t->shape.dim[k] = gg_dim_bind(f[i].v->shape.dim[k], u.b, u.n);
 		}
 		if (!gg_shape_known(&t->shape) || !gg_size_of(t->dtype, &t->shape, &bytes)) {
 			good = gg_error(&j->t->d, GG_MALFORMED, "input '%s': shape %s cannot be filled",
@@ -329,9 +332,10 @@ static bool fill_missing(job *j, feed *f)
 		        gg_dtype_name(t->dtype), gg_shape_str(&j->a, &t->shape),
 		        (unsigned long long)j->exec.seed);
 	}
-	if (names.len)
-		gg_note(&j->t->d, "symbols that nothing binds: %s", names.p);
-	gg_buf_fini(&names);
+	if (u.names.len)
+		gg_note(&j->t->d, "symbols that nothing binds: %s", u.names.p);
+	gg_buf_fini(&u.names);
+	gg_map_fini(&u.seen);
 	free(u.b);
 	return good;
 }
