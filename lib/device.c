@@ -373,16 +373,14 @@ bool gg_exec_memory(const gg_exec *x, gg_memory *m)
 
 /* The final value of state i on the device; where it is another parameter, which changes too, a
  * copy that was set aside. */
-static bool is_param(gg_exec *x, const void *p, size_t except)
+static bool is_other_param(const gg_map *params, const void *p, const void *own)
 {
-	for (size_t i = 0; i < x->m->main->nstate; i++)
-		if (i != except && p && gg_map_get(&x->uploaded, (uint64_t)(uintptr_t)x->param[i]) == p)
-			return true;
-	return false;
+	const void *host = p ? gg_map_get(params, (uint64_t)(uintptr_t)p) : NULL;
+	return host && host != own;
 }
 
 /* Finals that lie in another parameter's buffer (two that swap) are set aside first. */
-static bool set_aside(gg_exec *x, void **from)
+static bool set_aside(gg_exec *x, const gg_map *params, void **from)
 {
 	gg_graph *g = x->m->main;
 	size_t total = 0, at = 0;
@@ -390,7 +388,7 @@ static bool set_aside(gg_exec *x, void **from)
 	for (int pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < g->nstate; i++) {
 			size_t bytes = gg_nbytes(&x->main->base[gg_slot(x, g->state[i]->param)]);
-			if (!is_param(x, from[i], i))
+			if (!is_other_param(params, from[i], x->param[i]))
 				continue;
 			if (pass == 0) {
 				total += (bytes + 255) / 256 * 256;
@@ -438,16 +436,21 @@ bool gg_twin_update(gg_exec *x)
 	gg_graph *g = x->m->main;
 	gg_frame *f = x->main->frame[0];
 	void **from = gg_xcalloc(g->nstate + 1, sizeof *from);
+	gg_map params = {0}; /* by address on the device */
 	bool good = true;
 
 	for (size_t i = 0; i < g->nstate && good; i++) {
 		uint32_t slot = gg_slot(x, g->state[i]->final.value);
+		void *there = gg_map_get(&x->uploaded, (uint64_t)(uintptr_t)x->param[i]);
+		if (there)
+			gg_map_put(&params, (uint64_t)(uintptr_t)there, x->param[i]);
 		if (f->twin->where[slot] & GG_ON_DEVICE && !gg_twin_constant(f, slot))
 			good = gg_twin_find(f, slot, &from[i]);
 	}
-	good = good && set_aside(x, from);
+	good = good && set_aside(x, &params, from);
 	for (size_t i = 0; i < g->nstate && good; i++)
 		good = store_final(x, i, from[i]);
+	gg_map_fini(&params);
 	free(from);
 	return good;
 }

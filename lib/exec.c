@@ -30,14 +30,6 @@ static void give_slots(gg_scope *s)
 		s->x->slot[s->value[i]->id] = (uint32_t)i;
 }
 
-static int find_state(const gg_graph *g, const gg_value *v)
-{
-	for (size_t i = 0; i < g->nstate; i++)
-		if (g->state[i]->param == v)
-			return (int)i;
-	return -1;
-}
-
 static bool load_consts(gg_scope *s)
 {
 	s->base = gg_xcalloc(s->nval + 1, sizeof *s->base);
@@ -46,7 +38,7 @@ static bool load_consts(gg_scope *s)
 		uint32_t i = gg_slot(s->x, v);
 		if (v->nuses && !gg_value_tensor(s->x->d, v, &s->base[i]))
 			return false;
-		s->know[i] = v->nuses && find_state(s->g, v) < 0 ? GG_HAS_SHAPE | GG_HAS_DATA : GG_HAS_SHAPE;
+		s->know[i] = v->nuses && !v->updated ? GG_HAS_SHAPE | GG_HAS_DATA : GG_HAS_SHAPE;
 	}
 	return true;
 }
@@ -554,6 +546,7 @@ static bool own_params(gg_exec *x)
 		if (bytes)
 			memcpy(x->param[i], t->data, bytes);
 		t->data = x->param[i];
+		gg_map_put(&x->state_of, (uint64_t)(uintptr_t)t->data, g->state[i]);
 	}
 	return true;
 }
@@ -669,6 +662,7 @@ void gg_exec_free(gg_exec *x)
 	gg_scope_free(x->main);
 	for (size_t i = 0; x->old && i < x->m->main->nout; i++)
 		free(x->old[i]);
+	gg_map_fini(&x->state_of);
 	free(x->old);
 	free(x->stage);
 	free(x->slot);
@@ -679,12 +673,15 @@ void gg_exec_free(gg_exec *x)
 	free(x);
 }
 
-static bool is_param_buffer(const gg_exec *x, const void *p, int except)
+static const gg_state *state_at(const gg_exec *x, const void *p)
 {
-	for (size_t i = 0; p && i < x->m->main->nstate; i++)
-		if ((int)i != except && x->param[i] == p)
-			return true;
-	return false;
+	return p ? gg_map_get(&x->state_of, (uint64_t)(uintptr_t)p) : NULL;
+}
+
+static bool is_other_state(const gg_exec *x, const void *p, size_t i)
+{
+	const gg_state *s = state_at(x, p);
+	return s && s != x->m->main->state[i];
 }
 
 /* An output that is a parameter's old value must survive the update. */
@@ -693,16 +690,10 @@ static void save_outputs(gg_exec *x, gg_tensor *out)
 	gg_graph *g = x->m->main;
 
 	for (size_t i = 0; i < g->nout; i++) {
-		const gg_value *v = g->out[i]->value;
-		bool final = false;
-		size_t bytes;
-		if (!is_param_buffer(x, out[i].data, -1))
+		const gg_state *s = state_at(x, out[i].data);
+		if (!s || s->final.value == g->out[i]->value)
 			continue;
-		for (size_t k = 0; k < g->nstate; k++)
-			final |= x->param[k] == out[i].data && g->state[k]->final.value == v;
-		if (final)
-			continue;
-		bytes = gg_nbytes(&out[i]);
+		size_t bytes = gg_nbytes(&out[i]);
 		if (!x->old[i])
 			x->old[i] = gg_xaligned(bytes);
 		if (bytes)
@@ -728,7 +719,7 @@ static bool update_state(gg_exec *x)
 				return gg_error(x->d, GG_MALFORMED,
 				                "state '%s': its new value '%s' has another shape or dtype",
 				                g->state[i]->param->name, g->state[i]->final.value->name);
-			if (!bytes || !is_param_buffer(x, t->data, (int)i))
+			if (!bytes || !is_other_state(x, t->data, i))
 				continue;
 			if (pass == 0)
 				stage += room;
@@ -747,7 +738,7 @@ static bool update_state(gg_exec *x)
 		const gg_tensor *t = &f->val[gg_slot(x, g->state[i]->final.value)];
 		size_t bytes = gg_nbytes(t);
 		const void *from = t->data;
-		if (is_param_buffer(x, from, (int)i)) {
+		if (is_other_state(x, from, i)) {
 			from = (char *)x->stage + stage;
 			stage += (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
 		}
@@ -823,7 +814,6 @@ void gg_exec_start_at(gg_exec *x, uint64_t n) { x->main->runs = n; }
 bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
 {
 	gg_tensor *base = &x->main->base[gg_slot(x, param)];
-	int i = find_state(x->m->main, param);
 	gg_arena a = {0};
 	size_t bytes = gg_nbytes(t);
 
@@ -834,7 +824,7 @@ bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
 		gg_arena_fini(&a);
 		return false;
 	}
-	if (i < 0) { /* kernels may have prepared it */
+	if (!param->updated) { /* kernels may have prepared it */
 		gg_scope_drop(x->main);
 		base->dtype = t->dtype;
 		base->shape = t->shape;
@@ -844,7 +834,7 @@ bool gg_exec_set_param(gg_exec *x, gg_value *param, const gg_tensor *t)
 	}
 	if (bytes)
 		memcpy(base->data, t->data, bytes);
-	return i < 0 || !x->device || gg_param_to_device(x, base);
+	return !param->updated || !x->device || gg_param_to_device(x, base);
 }
 
 bool gg_exec_get_param(gg_exec *x, gg_value *param, gg_tensor *out)

@@ -108,9 +108,10 @@ struct gg_exec {
 	gg_scope *main;
 	void *scratch; /* workspace of whichever kernel runs */
 	size_t scratch_len;
-	void **param; /* by state: the buffer of its parameter */
-	void **old;   /* by output: a copy, where it is a parameter that changes */
-	void *stage;  /* of finals that are other parameters */
+	void **param;    /* by state: the buffer of its parameter */
+	gg_map state_of; /* by such a buffer */
+	void **old;      /* by output: a copy, where it is a parameter that changes */
+	void *stage;     /* of finals that are other parameters */
 	size_t stage_len;
 	const gg_watch *watch;
 	gg_map plain; /* value id -> its copy in plain layout, for gg_exec_value */

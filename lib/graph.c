@@ -397,6 +397,7 @@ gg_node *gg_add_named(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg
 	n->op = op;
 	n->graph = g;
 	n->nin = nin;
+	n->cap_in = (size_t)nin;
 	n->in = gg_alloc_n(a, (size_t)nin, sizeof *n->in);
 	for (int i = 0; i < nin; i++) {
 		n->in[i].node = n;
@@ -469,16 +470,16 @@ void gg_move_before(gg_node *n, gg_node *before)
 	insert(n->graph, n, before);
 }
 
-static void resize_inputs(gg_node *n, int nin)
+/* Captures come one by one, and may be many. */
+static void add_inputs(gg_node *n, int nin)
 {
-	gg_use *in = gg_alloc_n(&n->graph->m->arena, (size_t)nin, sizeof *in);
-	if (n->nin)
-		memcpy(in, n->in, (size_t)(nin < n->nin ? nin : n->nin) * sizeof *in);
-	relink_uses(in, nin < n->nin ? nin : n->nin);
-	for (int i = n->nin; i < nin; i++)
-		in[i].node = n;
-	n->in = in;
-	n->nin = nin;
+	while (n->nin < nin) {
+		gg_use *in = gg_grow_in(&n->graph->m->arena, n->in, (size_t)n->nin, &n->cap_in, sizeof *in);
+		if (in != n->in)
+			relink_uses(in, n->nin);
+		n->in = in;
+		n->in[n->nin++] = (gg_use){.node = n};
+	}
 }
 
 void gg_set_input(gg_node *n, int i, gg_value *v)
@@ -487,14 +488,14 @@ void gg_set_input(gg_node *n, int i, gg_value *v)
 		if (n->ncap)
 			gg_bug("an argument added to node '%s' would come after its captures",
 			       gg_node_name(n));
-		resize_inputs(n, i + 1);
+		add_inputs(n, i + 1);
 	}
 	set_use(&n->in[i], v);
 }
 
 int gg_add_capture(gg_node *n, gg_value *v)
 {
-	resize_inputs(n, n->nin + 1);
+	add_inputs(n, n->nin + 1);
 	n->ncap++;
 	link_use(&n->in[n->nin - 1], v);
 	gg_graph *b;
@@ -522,14 +523,17 @@ void gg_remove_input_slot(gg_node *n, int i)
 
 void gg_add_after(gg_node *n, gg_node *pred)
 {
-	for (int i = 0; i < n->nafter; i++)
+	for (int i = 0; pred->nfollow && i < n->nafter; i++)
 		if (n->after[i] == pred)
 			return;
-	gg_node **after = gg_alloc_n(&n->graph->m->arena, (size_t)n->nafter + 1, sizeof *after);
-	if (n->nafter)
-		memcpy(after, n->after, (size_t)n->nafter * sizeof *after);
-	after[n->nafter++] = pred;
-	n->after = after;
+	if (!(n->nafter & (n->nafter - 1))) { /* room for the next power of two */
+		size_t room = n->nafter ? 2 * (size_t)n->nafter : 1;
+		gg_node **after = gg_alloc_n(&n->graph->m->arena, room, sizeof *after);
+		if (n->nafter)
+			memcpy(after, n->after, (size_t)n->nafter * sizeof *after);
+		n->after = after;
+	}
+	n->after[n->nafter++] = pred;
 	pred->nfollow++;
 }
 

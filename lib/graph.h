@@ -149,6 +149,7 @@ struct gg_node {
 	int nloc, stream;
 	const char *kernel; /* row chosen by gg-select, or NULL */
 	gg_extra *extra;
+	size_t cap_in;
 };
 
 typedef struct gg_state { /* param <- final value, at the end of a run */

@@ -861,8 +861,6 @@ static void claim_outputs(load *l, gg_node *n)
 static void take_after(load *l, gg_node *x)
 {
 	uint32_t count = gg_take_array(l->r, "after");
-	if (!l->r->failed)
-		x->after = gg_alloc_n(&l->m->arena, count, sizeof *x->after);
 	for (uint32_t i = 0; i < count && !l->r->failed; i++) {
 		const char *at = l->r->p;
 		uint32_t id = take_id(l, "after");
@@ -872,8 +870,7 @@ static void take_after(load *l, gg_node *x)
 			bad(l, at, "after: there is no node %u before this one", id);
 			break;
 		}
-		x->after[x->nafter++] = pred;
-		pred->nfollow++;
+		gg_add_after(x, pred);
 	}
 }
 
@@ -895,7 +892,7 @@ static bool load_node(load *l, gg_graph *g)
 	                                   "captures", "loc", "kernel", "stream", 0};
 	enum { ID, OP, IN, OUT, ATTR, AFTER, CAPTURES, LOC, KERNEL, STREAM };
 	fields f;
-	gg_node x = {0};
+	gg_node x = {.graph = g};
 	const char *op = 0, *attr = 0, *captures = 0;
 	int nin = 0, nout = 0, k;
 	for (open_fields(l, &f, "node", keys); (k = next_field(l, &f)) >= 0;) {

@@ -119,6 +119,8 @@ const gg_kernel cpu_reorder = {"cpu_reorder", 0, run_reorder, 0};
 int cpu_slot(const gg_call *c, const gg_node *n, int i)
 {
 	const gg_value *v = gg_in(n, i);
+	if (v && i < c->nin && c->in_value[i] == v) /* so it is for a node that runs alone */
+		return i;
 	for (int k = 0; v && k < c->nin; k++)
 		if (c->in_value[k] == v)
 			return k;
