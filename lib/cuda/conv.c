@@ -20,6 +20,7 @@ typedef struct conv {
 	bool folded; /* pairs of rows and columns became channels */
 	cuda_kernel fold;
 	cuda_kernel own;                  /* tile.c's, where it is better than the plan */
+	cuda_wgmma_plan product;          /* likewise wgmma.c's, where product.k.f is set */
 	size_t at_x, at_y, at_w, at_plan; /* in scratch */
 	void *weight;                     /* packed, on the device */
 	cuda_chain *rest;
@@ -398,13 +399,43 @@ static bool make_moves(gg_call *c, conv *k, const dnn_conv *o, size_t workspace)
 
 /* ---- a product of our own ------------------------------------------------------------------------ */
 
+static bool one_place(const dnn_conv *o)
+{
+	for (int i = 0; i < 2; i++)
+		if (o->kernel[i] != 1 || o->before[i] || o->after[i])
+			return false;
+	return true;
+}
+
+/* Has it rows of channels, and numbers by channel that are known? */
+static bool may_own(const gg_call *c, const conv *k, const dnn_conv *o)
+{
+	return o->nhwc && o->nd == 2 && o->group == 1 && c->in_const[1] && !k->to_y &&
+	       (k->bias < 0 || c->in_const[k->bias]);
+}
+
+/* Windows of one place at each place of the input: a product of matrices as they lie. */
+static bool as_product(const gg_call *c, const conv *k, const dnn_conv *o, cuda_wgmma *w)
+{
+	memset(w, 0, sizeof *w);
+	w->dtype = o->dtype;
+	w->m = o->batch * o->out[0] * o->out[1];
+	w->n = o->cout;
+	w->k = o->cin;
+	w->scale = o->scale;
+	w->shift = o->scale || k->bias >= 0 ? GG_F32 : 0;
+	w->add = o->add;
+	w->relu = o->relu;
+	return may_own(c, k, o) && !k->folded && one_place(o) && o->stride[0] == 1 && o->stride[1] == 1 &&
+	       cuda_wgmma_fits(w);
+}
+
 /* Windows of one place, and those of a folded stem whose rows are 64 elements. */
 static bool as_tile(const gg_call *c, const conv *k, const dnn_conv *o, cuda_tile *t)
 {
 	dnn_conv f;
 	*t = (cuda_tile){.dtype = o->dtype, .n = o->cout, .add = o->add, .relu = o->relu};
-	if (!o->nhwc || o->nd != 2 || o->group != 1 || !c->in_const[1] || k->to_y ||
-	    (k->bias >= 0 && !c->in_const[k->bias]))
+	if (!may_own(c, k, o))
 		return false;
 	t->m = o->batch * o->out[0] * o->out[1];
 	t->rows = o->out[0];
@@ -415,9 +446,8 @@ static bool as_tile(const gg_call *c, const conv *k, const dnn_conv *o, cuda_til
 		t->row = t->step = f.in[1] * 16;
 		t->image = f.in[0] * t->row;
 	} else if (!k->folded) {
-		for (int i = 0; i < 2; i++)
-			if (o->kernel[i] != 1 || o->before[i] || o->after[i])
-				return false;
+		if (!one_place(o))
+			return false;
 		t->k = o->cin;
 		t->col = o->stride[1] * o->cin;
 		t->row = o->stride[0] * o->in[1] * o->cin;
@@ -435,6 +465,8 @@ static bool wants_tile(const conv *k, const cuda_tile *t)
 	double work = 2 * (double)t->m * (double)t->n * (double)t->k, bytes = 2 * (x + y);
 	return k->folded || (t->m >= 128 * 2 * cuda_processors && work / bytes < (t->add ? 120 : 90));
 }
+
+static bool wants_product(const cuda_wgmma *w) { return cuda_own() || cuda_wgmma_us(w) < cuda_library_us(w); }
 
 typedef struct trial {
 	const conv *k;
@@ -467,52 +499,83 @@ static float measure(gg_call *c, const conv *k, const cuda_tile *t)
 	return ms;
 }
 
-/* Takes the plan's place where it is better, by measure or by what bounds it. */
-static bool make_tile(gg_call *c, conv *k, const dnn_conv *o)
+/* What the kernels of our own want by channel; false: reported. */
+static bool need_norm(gg_call *c, conv *k, const dnn_conv *o) { return k->norm || plain_norm(c, k, o->cout); }
+
+/* A kernel of our own where its estimate is better, before cuDNN is asked. */
+static bool estimate_own(gg_call *c, conv *k, const dnn_conv *o)
 {
 	cuda_tile t;
-	bool measured = k->plan && dnn_plan_ms(k->plan) > 0, own = k->norm != NULL;
-	if (!as_tile(c, k, o, &t) || (k->plan && !measured && !wants_tile(k, &t)))
+	cuda_wgmma w;
+	bool tile = as_tile(c, k, o, &t) && wants_tile(k, &t), product = as_product(c, k, o, &w);
+	if (product && (!tile || t.k > 64 || cuda_own()) && wants_product(&w))
+		return need_norm(c, k, o) && cuda_wgmma_make(c->d, &w, &k->product);
+	return !tile || (need_norm(c, k, o) && cuda_tile_make(c->d, &t, &k->own));
+}
+
+/* A kernel of our own where it measures better, or where cuDNN has none. */
+static bool compare_own(gg_call *c, conv *k, const dnn_conv *o)
+{
+	cuda_tile t;
+	cuda_wgmma w;
+	bool tile = as_tile(c, k, o, &t), product = as_product(c, k, o, &w), own = k->norm != NULL;
+	float best = k->plan ? dnn_plan_ms(k->plan) : 0, ms[2] = {-1, -1};
+	if ((!tile && !product) || (k->plan && best <= 0))
 		return true;
-	if ((!own && !plain_norm(c, k, o->cout)) || !cuda_tile_make(c->d, &t, &k->own))
+	if (!need_norm(c, k, o) || (tile && !cuda_tile_make(c->d, &t, &k->own)) ||
+	    (product && !cuda_wgmma_make(c->d, &w, &k->product)))
 		return false;
-	float ms = measured ? measure(c, k, &t) : 0, plan = measured ? dnn_plan_ms(k->plan) : 0;
-	if (measured)
-		gg_verbose(c->d,
-		           "node '%s': %.4f ms by a kernel of our own, %.4f ms by cuDNN (k %lld, n %lld%s)",
-		           gg_node_name(c->node), (double)ms, (double)plan, (long long)t.k, (long long)t.n,
-		           t.add ? ", add" : "");
-	if (measured && (ms < 0 || ms >= plan)) {
-		k->own.f = NULL;
-		if (!own)
-			drop_norm(k);
+	if (k->plan) {
+		ms[0] = tile ? measure(c, k, &t) : -1;
+		ms[1] = product ? k->product.ms : -1;
+		gg_verbose(
+		    c->d,
+		    "node '%s': %.4f and %.4f ms by kernels of our own, %.4f ms by cuDNN (k %lld, n %lld%s)",
+		    gg_node_name(c->node), (double)ms[0], (double)ms[1], (double)best, (long long)o->cin,
+		    (long long)o->cout, o->add ? ", add" : "");
+		tile = ms[0] > 0 && ms[0] < best;
+		best = tile ? ms[0] : best;
+		product = ms[1] > 0 && ms[1] < best;
 	}
+	if (!product)
+		k->product.k.f = NULL;
+	if (!tile || product)
+		k->own.f = NULL;
+	if (!tile && !product && !own)
+		drop_norm(k);
 	return true;
 }
 
-/* cuDNN's, or a kernel of our own; false: reported, or there is none, and both are NULL. */
+static bool has_engine(const conv *k) { return k->plan || k->own.f || k->product.k.f; }
+
+/* A kernel of our own, or cuDNN's; false: reported, or there is none. */
+static bool choose_engine(gg_call *c, conv *k, const dnn_conv *o, const dnn_conv *asked, size_t *workspace)
+{
+	if ((cuda_tune() < 2 || cuda_own()) && !estimate_own(c, k, o))
+		return false;
+	if (has_engine(k))
+		return true;
+	k->plan = dnn_conv_plan(c->d, asked, workspace);
+	return compare_own(c, k, o) && has_engine(k);
+}
+
 static bool make_engine(gg_call *c, conv *k, dnn_conv *o, size_t *workspace)
 {
 	int64_t cin = o->cin;
 	dnn_conv f;
 	*workspace = 0;
 	if (c->in_const[1] && fold_shape(o, &f)) {
-		k->plan = dnn_conv_plan(c->d, &f, workspace);
 		k->folded = true;
-		if (!make_tile(c, k, o))
-			return false;
-		if (k->plan || k->own.f)
+		if (choose_engine(c, k, o, &f, workspace))
 			return true;
 		k->folded = false;
 	}
 	if (c->in_const[1])
 		o->cin = padded_channels(o);
-	k->plan = dnn_conv_plan(c->d, o, workspace);
-	if (!make_tile(c, k, o))
-		return false;
-	if (!k->plan && !k->own.f)
-		o->cin = cin;
-	return k->plan || k->own.f;
+	if (choose_engine(c, k, o, o, workspace))
+		return true;
+	o->cin = cin;
+	return false;
 }
 
 static bool prepare(gg_call *c, bool tf32)
@@ -561,7 +624,7 @@ static bool run(gg_call *c)
 	void *y = k->to_y ? scratch + k->at_y : c->out[0].data;
 	if (k->empty)
 		return true;
-	if (!k->plan && !k->own.f) {
+	if (!has_engine(k)) {
 		void *arg[] = {c->in[0].data, c->in[1].data, c->out[0].data};
 		return cuda_launch(c->d, &k->direct, 3, arg) && cuda_chain_run(k->rest, c);
 	}
@@ -584,8 +647,10 @@ static bool run(gg_call *c)
 	                                    : k->bias < 0 ? NULL
 	                                                  : c->in[k->bias].data;
 	const void *add = k->add < 0 ? NULL : c->in[k->add].data;
-	if (k->own.f ? !cuda_tile_run(c->d, &k->own, x, w, norm, bias, add, y)
-	             : !dnn_conv_run(c->d, k->plan, x, w, norm, bias, add, y, scratch + k->at_plan))
+	bool good = k->product.k.f ? cuda_wgmma_run(c->d, &k->product, x, w, norm, bias, add, y)
+	            : k->own.f     ? cuda_tile_run(c->d, &k->own, x, w, norm, bias, add, y)
+	                       : dnn_conv_run(c->d, k->plan, x, w, norm, bias, add, y, scratch + k->at_plan);
+	if (!good)
 		return false;
 	if (k->to_y && !cuda_copy_run(c->d, &k->reorder_y, y, c->out[0].data))
 		return false;

@@ -115,6 +115,29 @@ bool cuda_tile_make(gg_diag *d, const cuda_tile *o, cuda_kernel *k);
 bool cuda_tile_run(gg_diag *d, const cuda_kernel *k, const void *x, const void *w, const void *scale,
                    const void *shift, const void *add, void *y);
 
+/* ---- wgmma.c ----------------------------------------------------------------------------------- */
+/* y[m, n] = act(x w * scale + shift + add) of half types, x [m, k]; scale is f32, by column. */
+typedef struct cuda_wgmma {
+	gg_dtype dtype, shift; /* of shift, by column; 0: none */
+	int64_t m, n, k;
+	bool turned; /* w is [k, n], else [n, k] */
+	bool scale, add, relu, gelu;
+} cuda_wgmma;
+typedef struct cuda_wgmma_plan {
+	cuda_wgmma o;
+	cuda_kernel k;
+	int bm, bn, rows;
+	float ms; /* as measured; 0: it was not */
+} cuda_wgmma_plan;
+/* Filled with zeros before its fields are set: it is compared by bytes. */
+bool cuda_wgmma_fits(const cuda_wgmma *o);
+double cuda_wgmma_us(const cuda_wgmma *o);   /* by estimate */
+double cuda_library_us(const cuda_wgmma *o); /* of cuBLASLt or cuDNN, without its Gelu */
+bool cuda_own(void);                         /* for tests: it is taken wherever it fits */
+bool cuda_wgmma_make(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *p);
+bool cuda_wgmma_run(gg_diag *d, const cuda_wgmma_plan *p, const void *x, const void *w, const void *scale,
+                    const void *shift, const void *add, void *y);
+
 /* ---- dnn.c: cuDNN's graph API ------------------------------------------------------------------ */
 typedef struct dnn_conv {
 	gg_dtype dtype;

@@ -27,6 +27,7 @@ typedef struct product {
 	int64_t loops, *at;   /* three offsets in bytes for each product: a, b, c */
 	float ms;             /* of one product, where it was measured; else 0 */
 	dnn_plan *fused;      /* cuDNN's engine, where it is better; NULL: cuBLASLt's */
+	cuda_wgmma_plan own;  /* likewise a kernel of our own, where own.k.f is set */
 	cuda_chain *rest;
 	bool none; /* sizes of 0: the result is zeros */
 } product;
@@ -147,15 +148,23 @@ static int addend(const gg_call *c, int j, const gg_value *v)
 	return cuda_slot(c, n, gg_in(n, 0) == v);
 }
 
-/* How many covered nodes are part of the product, itself among them. */
-static int absorb(const gg_call *c, product *p, int64_t cols, bool *relu)
+static bool is_gelu(const gg_node *n)
+{
+	return !strcmp(n->op->name, "Gelu") && strcmp(gg_get_string(n, "approximate"), "tanh");
+}
+
+/* How many covered nodes are part of the product, itself among them; a Gelu becomes the head's. */
+static int absorb(const gg_call *c, product *p, int64_t cols, bool *relu, cuda_head *h)
 {
 	int j = 1, slot;
 	for (; j < c->ncover && !*relu; j++) {
 		const gg_value *v = c->cover[j - 1]->out[0];
 		if (!strcmp(c->cover[j]->op->name, "Relu"))
 			*relu = c->out[0].dtype != GG_F64;
-		else if ((slot = addend(c, j, v)) < 0)
+		else if (is_gelu(c->cover[j]) && p->term < 0) {
+			h->activation = "Gelu";
+			return j + 1;
+		} else if ((slot = addend(c, j, v)) < 0)
 			break;
 		else if (p->bias < 0 && p->term < 0 && is_vector(c, slot, cols))
 			p->bias = slot;
@@ -403,12 +412,15 @@ static bool make_product(gg_call *c, product *p, const shape *m, bool tf32, bool
 	       make_layout(c, &p->lc, cols, rows, batch, rows * cols) && choose(c, p, &key);
 }
 
+/* A pass of Gelu over the result, from and to the cache or memory. */
+static float gelu_ms(const gg_call *c) { return 0.002f + (float)gg_nbytes(&c->out[0]) * 2 / 4e9f; }
+
 /* Gelu behind a product of half types: cuDNN has an engine for both, cuBLASLt only its approximation by
  * tanh. True: it is taken. */
 static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
 {
 	int r = m->rank;
-	size_t bytes = gg_nbytes(&c->out[0]), workspace;
+	size_t workspace;
 	gg_dtype t = c->out[0].dtype;
 	if (!h->activation || strcmp(h->activation, "Gelu") || gg_dtype_size(t) != 2 || h->add >= 0 ||
 	    p->alpha != 1 || r > 3 || cuda_tune() < 2)
@@ -428,8 +440,7 @@ static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
 	o.gelu = true;
 	if (o.n % 8 || o.k % 8 || !(p->fused = dnn_product_plan(c->d, &o, &workspace)))
 		return false;
-	/* A pass over the result of its own, from and to the cache or memory. */
-	float apart = p->ms + 0.002f + (float)bytes * 2 / 4e9f;
+	float apart = p->ms + gelu_ms(c);
 	gg_verbose(c->d, "node '%s': Gelu in the product's engine %.4f ms, behind it %.4f ms",
 	           gg_node_name(c->node), (double)dnn_plan_ms(p->fused), (double)apart);
 	if (dnn_plan_ms(p->fused) >= apart) {
@@ -438,6 +449,58 @@ static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
 	}
 	h->activation = NULL;
 	c->workspace = workspace;
+	return true;
+}
+
+/* ---- a kernel of our own ----------------------------------------------------------------------- */
+
+static bool as_own(const gg_call *c, const product *p, const shape *m, const cuda_head *h, bool relu,
+                   cuda_wgmma *o)
+{
+	bool gelu = h->activation && !strcmp(h->activation, "Gelu") && h->add < 0;
+	memset(o, 0, sizeof *o);
+	o->dtype = c->out[0].dtype;
+	o->m = m->c[0];
+	o->n = m->c[1];
+	o->k = m->a[1];
+	o->turned = !m->tb;
+	o->shift = p->bias < 0 ? 0 : c->out[0].dtype;
+	o->add = p->term >= 0;
+	o->relu = relu;
+	o->gelu = gelu;
+	return m->rank == 2 && !m->ta && p->alpha == 1 && cuda_wgmma_fits(o);
+}
+
+/* A kernel of our own, cuBLASLt, or cuDNN for a product with Gelu: by estimate before the libraries are
+ * asked, or by measure after. */
+static bool choose_engine(gg_call *c, product *p, const shape *m, cuda_head *h, bool tf32, bool relu)
+{
+	bool tuned = cuda_tune() > 1 && !cuda_own();
+	cuda_wgmma o;
+	bool fits = as_own(c, p, m, h, relu, &o);
+	bool own = fits && !tuned &&
+	           (cuda_own() ||
+	            cuda_wgmma_us(&o) < cuda_library_us(&o) + (o.gelu ? 1e3 * (double)gelu_ms(c) : 0));
+	if (!own && (!open_library(c) || !make_product(c, p, m, tf32, relu)))
+		return false;
+	if (!own)
+		fuse_gelu(c, p, m, h);
+	if ((own || (fits && tuned)) && !cuda_wgmma_make(c->d, &o, &p->own))
+		return false;
+	if (fits && tuned) {
+		float other = p->fused ? dnn_plan_ms(p->fused) : p->ms + (o.gelu ? gelu_ms(c) : 0);
+		gg_verbose(c->d, "node '%s': %.4f ms by a kernel of our own, %.4f ms by the libraries",
+		           gg_node_name(c->node), (double)p->own.ms, (double)other);
+		own = p->own.ms > 0 && p->own.ms < other;
+	}
+	if (!own) {
+		p->own.k.f = NULL;
+		return true;
+	}
+	if (o.gelu)
+		h->activation = NULL;
+	p->fused = NULL;
+	c->workspace = 0;
 	return true;
 }
 
@@ -457,7 +520,7 @@ static bool prepare(gg_call *c, bool tf32)
 	int64_t cols = m.c[m.rank - 1];
 	p->none = !gg_count(&c->in[p->a]) || !gg_count(&c->in[p->b]);
 	if (take_own(c, p, cols, &h, &relu) && !p->none)
-		from = absorb(c, p, cols, &relu);
+		from = absorb(c, p, cols, &relu, &h);
 	if (p->none && p->bias >= 0) {
 		h.add = p->bias;
 		p->bias = -1;
@@ -466,11 +529,8 @@ static bool prepare(gg_call *c, bool tf32)
 		p->beta = 1;
 	p->alpha64 = p->alpha;
 	p->beta64 = p->beta;
-	if (!p->none && gg_count(&c->out[0])) {
-		if (!open_library(c) || !make_product(c, p, &m, tf32, relu))
-			return false;
-		fuse_gelu(c, p, &m, &h);
-	}
+	if (!p->none && gg_count(&c->out[0]) && !choose_engine(c, p, &m, &h, tf32, relu))
+		return false;
 	return cuda_chain_new(c, &h, from, &p->rest);
 }
 
@@ -487,6 +547,8 @@ static bool run(gg_call *c)
 	if (p->none && !cuda_device.fill(c->d, y, 0, gg_nbytes(&c->out[0])))
 		return false;
 	const void *bias = p->bias < 0 ? NULL : c->in[p->bias].data;
+	if (p->own.k.f)
+		return cuda_wgmma_run(c->d, &p->own, a, b, NULL, bias, term, y) && cuda_chain_run(p->rest, c);
 	if (p->fused)
 		return dnn_product_run(c->d, p->fused, a, b, bias, NULL, y, c->scratch) &&
 		       cuda_chain_run(p->rest, c);
