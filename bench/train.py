@@ -8,6 +8,7 @@ gg runs as the passes of `optimize` and `hardware` fuse it, and without them.
 """
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -101,18 +102,29 @@ def peer(folder, x, y, last):
 
 
 def time_peer(step):
-    times = []
+    """Least wall time of a step and the processor time of one."""
+    times, spent = [], time.process_time()
     for _ in range(STEPS):
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return min(times), (time.process_time() - spent) / STEPS
+
+
+def run_gg(plan, steps):
+    """Least wall time of a step and the processor time of the process."""
+    of = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    spent = of()
+    out = subprocess.run(["gg-run", "-q", "--json", f"--repeat={steps}", f"--threads={THREADS}", plan], check=True,
+                         capture_output=True, text=True).stdout
+    return json.loads(out)["min"], of() - spent
 
 
 def time_gg(plan):
-    out = subprocess.run(["gg-run", "-q", "--json", f"--repeat={STEPS}", f"--threads={THREADS}", plan], check=True,
-                         capture_output=True, text=True).stdout
-    return json.loads(out)["min"]
+    """As time_peer: what loading takes is in both processes."""
+    few, once = run_gg(plan, 1)
+    many, all = run_gg(plan, 1 + STEPS)
+    return min(few, many), (all - once) / STEPS
 
 
 def losses(folder, name):
@@ -136,14 +148,15 @@ def main():
             print(f"losses of {name}: {step():.6f} {step():.6f}")
         for name in ("fused", "unfused"):
             print(f"losses of gg, {name}:", *(f"{v:.6f}" for v in losses(folder, name)), flush=True)
-        best = {}
+        runs = {name: lambda step=step: time_peer(step) for name, step in steps.items()}
+        runs |= {"gg, " + name: lambda plan=f"{folder}/{name}.gg": time_gg(plan) for name in ("fused", "unfused")}
+        got = {name: [] for name in runs}
         for _ in range(TURNS):
-            for name, step in steps.items():
-                best[name] = min(best.get(name, np.inf), time_peer(step))
-            for name in ("fused", "unfused"):
-                best["gg, " + name] = min(best.get("gg, " + name, np.inf), time_gg(f"{folder}/{name}.gg"))
-    for name, t in best.items():
-        print(f"{name:24}{t * 1e3:9.1f} ms")
+            for name, run in runs.items():
+                got[name].append(run())
+    best = {name: min(t for t, _ in g) for name, g in got.items()}
+    for name, g in got.items():
+        print(f"{name:24}{best[name] * 1e3:9.1f} ms, {min(c for _, c in g) * 1e3:9.1f} ms of processors")
     ratio = best["gg, fused"] / min(best[n] for n in steps)
     print(f"resnet50, training step, batch {batch}, torch {torch.__version__}, {THREADS} threads each: "
           f"ratio {ratio:.2f}, goal {GOAL:.2f}; fused / unfused {best['gg, fused'] / best['gg, unfused']:.2f}")
