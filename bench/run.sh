@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench/run.sh BUILD: gg against onnxruntime on this machine, as ratios. What onnxruntime needs is
 # installed from PyPI into BUILD/bench (a virtual environment); GG_BENCH_PYTHON names another
-# python that has onnxruntime and numpy.
+# python that has onnxruntime and numpy. A training step against PyTorch: train.sh.
 set -e
 build=${1:-build}
 here=$(dirname "$0")

@@ -247,9 +247,10 @@ static bool infer_with(gg_diag *d, gg_arena *a, gg_node *n)
 	f.out = gg_alloc_n(a, (size_t)n->nout + 1, sizeof *f.out);
 	for (int i = 0; i < nin; i++)
 		f.in[i] = info_of(n->in[i].value);
+	int before = d->errors;
 	if ((n->ncap && !merge_captures(d, a, n)) || !run_rule(&f))
 		return false;
-	if (d->errors)
+	if (d->errors != before)
 		return false; /* a constant that the rule asked for could not be read */
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && !merge(d, n, n->out[i], &f.out[i]))

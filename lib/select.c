@@ -301,9 +301,23 @@ static bool may_expand(const selection *s, const gg_node *n)
 
 static bool stays_whole(const selection *s, const gg_node *n) { return gg_is_gk(n) && !s->t->device; }
 
+bool gg_write_out(gg_diag *d, gg_graph *g)
+{
+	gg_graph *body;
+	for (gg_node *n = g->first, *next; n; n = next) {
+		next = n->next;
+		for (int i = 0; (body = gg_body(n, i)); i++)
+			if (!gg_write_out(d, body))
+				return false;
+		if (n->op->expand && !n->op->eval && !n->op->expand(d, n))
+			return false;
+	}
+	return true;
+}
+
 /* A fused node that would run on ref though the target has kernels for its dtype is replaced by its
- * plain ops: the only change that selection makes to the graph. Not what updates state, nor what plain
- * ops cannot say. */
+ * plain ops: the only change that selection makes to the graph, but for gg_write_out. Not what updates
+ * state, nor what plain ops cannot say. */
 static bool expand_unsupported(selection *s, gg_graph *g)
 {
 	gg_diag silent = {.silent = true};
@@ -417,8 +431,8 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 {
 	selection s = {.d = d, .o = o, .t = gg_target_need(d, o->target ? o->target : "cpu")};
 	const char *target = s.t ? gg_target_name(d, o->target ? o->target : "cpu") : NULL;
-	bool ok = target && check_options(&s) && load_choices(&s) && expand_unsupported(&s, m->main) &&
-	          select_graph(&s, m->main) && finish(&s);
+	bool ok = target && check_options(&s) && load_choices(&s) && gg_write_out(s.d, m->main) &&
+	          expand_unsupported(&s, m->main) && select_graph(&s, m->main) && finish(&s);
 	if (ok && s.nhost)
 		gg_note(d, "%d node%s on the host, as target '%s' has no kernels for %s", s.nhost,
 		        s.nhost == 1 ? " runs" : "s run", s.t->name, s.host.p);

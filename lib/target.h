@@ -74,6 +74,8 @@ typedef struct gg_select_options {
 	const char *load_choices, *save_choices;
 } gg_select_options;
 /* Writes kernel on nodes, layout on values, target on the model. */
+/* Puts plain nodes in the place of what no target has a kernel for: Gradient. */
+bool gg_write_out(gg_diag *d, gg_graph *g);
 bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o);
 /* Selects only nodes that have no kernel yet, for the model's target. */
 bool gg_select_open(gg_diag *d, gg_model *m);

@@ -2,7 +2,7 @@
  *
  *   y, x1, v1, x2, v2, ...     output i: dy / dxi where each xk is vk; pairs without an output only say so
  *
- * It is no kernel: gg-parse puts the nodes of reverse mode in its place. */
+ * It has no kernel: gg-parse, of a model, and gg-select put the nodes of reverse mode in its place. */
 #include "grad.h"
 #include "opkit.h"
 
@@ -18,12 +18,6 @@ static bool infer(gg_infer *f)
 		f->out[i].shape = f->in[2 * i + 2].shape;
 	}
 	return true;
-}
-
-static bool eval(gg_eval *e)
-{
-	return gg_unsupported(
-	    e, "it has no kernel, only plain nodes: gg-select for a target with kernels puts them in");
 }
 
 /* n again, before `at`, with inputs as `now` has them. */
@@ -111,5 +105,4 @@ const gg_op gg_op_Gradient = {.name = "Gradient",
                               .in = {{GG_ANY}},
                               .out = {{GG_FLOATS}},
                               .infer = infer,
-                              .eval = eval,
                               .expand = expand};

@@ -526,3 +526,19 @@ assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).m
 	grep -q "^state.loss_scale.f32.\[3,4\]" list
 	grep -q "^state.loss_scale.2.f32.\[\]" list
 }
+
+@test "a Gradient in the text form runs on every target, and a graph of text keeps its last good state" {
+	printf '%s\n' 'graph "g"' 'input %x : f32[2,3]' '%y = Mul(%x, %x)' '%g = Gradient(%y, %x, %x)' 'output %g' >g.gg
+	for target in ref cpu; do
+		run gg-run -q --target=$target --fill=range g.gg
+		[[ "$output" == "g f32[2,3] min 0 max 10 mean 5 [0 2 4 6 ...]" ]]
+	done
+	sed 's/Mul(%x, %x)/Unique(%x)/' g.gg >u.gg
+	refused 4 "no gradient for this op, on the way to the loss: Unique 'y'" gg-run --target=ref u.gg
+	gg-dump train.gg >text.gg
+	/usr/bin/python3 -c 'import numpy as np
+x = np.load("x.npy"); x[25] = np.inf; np.save("bad.npy", x)'
+	refused 1 "text.gg: step 2: the loss 'loss' is nan" \
+		gg-run --data x=bad.npy --data t=t.npy --batch=10 --steps=10 --save s.gg text.gg
+	[[ "$output" == *"'s.gg' holds the state after 2 steps"* ]]
+}

@@ -145,6 +145,33 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 	[[ $output == *"s.r0 f32[] min 1 "*"s.r2 f32[] min 9 "* ]]
 }
 
+@test "a step that fails on one rank: all keep the state of the step before" {
+	cat >g.gg <<-'EOF'
+	input %x : f32[2]
+	param %w : f32[1] = zeros
+	%s = ReduceSum(%x) {keepdims=0}
+	%r = AllReduce(%s)
+	%n = Add(%w, %r)
+	%m = Assign(%w, %n)
+	%loss = Identity(%s)
+	output %loss
+	state %w <- %m
+	EOF
+	# in step 2, on each of three ranks: those after the first one to fail may have got further
+	for bad in 12 14 16; do
+		/usr/bin/python3 -c "import numpy as np; x = np.arange(24, dtype='f4'); x[$bad] = np.nan; np.save('x.npy', x)"
+		rm -f w.*
+		run timeout 20 gg-run --target=ref --world=3 --data x=x.npy --steps=4 --save w.gg g.gg
+		[ "$status" = 1 ]
+		[[ $output == *": step 2: "*" is nan"* ]]
+		for r in 0 1 2; do
+			[[ $output == *"'w.r$r.gg' holds the state after 2 steps"* ]]
+			gg-dump w.r$r.gg | grep -q '^meta "run" {"step":2}'
+			gg-dump w.r$r.gg | grep -q 'param %w : f32\[1\] = \[66\]'
+		done
+	done
+}
+
 @test "a world of one needs no option; more than one need ref" {
 	cat >g.gg <<-'EOF'
 	input %x : f32[2]

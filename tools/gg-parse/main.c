@@ -166,18 +166,6 @@ static bool fold(gg_diag *d, gg_graph *g)
 	return gg_fold_constants(d, g, FOLD_LIMIT, &folded);
 }
 
-/* Gradient nodes, in the order of the graph: one may be of what another makes. */
-static bool differentiate(gg_diag *d, gg_model *m)
-{
-	for (gg_graph *g = m->graphs; g; g = g->next_graph)
-		for (gg_node *n = g->first, *next; n; n = next) {
-			next = n->next;
-			if (!strcmp(n->op->name, "Gradient") && !n->op->expand(d, n))
-				return false;
-		}
-	return true;
-}
-
 static bool from_onnx(parse *p, const gg_source *s)
 {
 	onnx_options o = {.path = s->mapped && strcmp(s->name, "<stdin>") ? s->name : NULL,
@@ -185,8 +173,8 @@ static bool from_onnx(parse *p, const gg_source *s)
 	                  .nshape = p->nshape,
 	                  .allow_outside = p->t.allow_outside};
 	gg_model *m = onnx_import(&p->t.d, s, &o);
-	bool good = m && gg_prepare_model(&p->t, m) && differentiate(&p->t.d, m) && fold(&p->t.d, m->main) &&
-	            finish(p, m);
+	bool good = m && gg_prepare_model(&p->t, m) && gg_write_out(&p->t.d, m->main) &&
+	            fold(&p->t.d, m->main) && finish(p, m);
 	gg_done_with(&p->t, m);
 	return good;
 }

@@ -139,7 +139,8 @@ bool make_runnable(job *j)
 	if (j->prebuilt)
 		return true;
 	if (!selected && j->target && !strcmp(j->target, "ref"))
-		return true; /* the executor takes a node without a choice to ref, and plans by itself */
+		/* the executor takes a node without a choice to ref, and plans by itself */
+		return gg_write_out(d, j->m->main);
 	m = through(j, j->target ? j->target : "cpu", !selected);
 	if (!m)
 		return false;

@@ -43,6 +43,7 @@ typedef struct job {
 	int64_t world;              /* ranks; 0: not asked for */
 	gg_buf *say;                /* what a rank prints */
 	int64_t first, done, saved; /* steps before this run, until now, and in the saved state */
+	int64_t *failed;            /* of several ranks: the steps that the first one to fail had done */
 
 	gg_source source;
 	gg_model *m;   /* as it runs */

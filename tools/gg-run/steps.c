@@ -124,10 +124,11 @@ static gg_value *find_bad_state(job *j)
 
 /* ---- the last good state ------------------------------------------------------------------------ */
 /* A copy of the state, for a step that fails: of each step where that costs little, else of a step now
- * and then. The steps from there to the last good one are run again, which several ranks could only do
- * together: there --save-every has to do. */
+ * and then. The steps from there to the last good one are run again. Several ranks could only do that
+ * together: they keep every step's, and the one before, as one may have ended the step that failed on
+ * another. */
 typedef struct kept {
-	gg_tensor *state;
+	gg_tensor *state, *before;
 	int64_t done;
 	double at, cost;
 } kept;
@@ -136,10 +137,15 @@ enum { KEEP_SHARE = 50 }; /* copying takes at most one part in so many of the ti
 static bool keep_good(job *j, kept *k)
 {
 	double start = now();
+	gg_tensor *last = k->state;
 
-	if (!j->save || !j->m->main->nstate || j->world > 1 ||
-	    (k->state && start - k->at < KEEP_SHARE * k->cost))
+	if (!j->save || !j->m->main->nstate ||
+	    (k->state && j->world < 2 && start - k->at < KEEP_SHARE * k->cost))
 		return true;
+	if (j->world > 1) {
+		k->state = k->before;
+		k->before = last;
+	}
 	k->state = k->state ? k->state : gg_xcalloc(j->m->main->nstate, sizeof *k->state);
 	if (!keep_state(j, k->state))
 		return false;
@@ -167,14 +173,30 @@ static bool run_again(job *j, feed *f, run_buffers *b, const kept *k)
 static void where_it_is(job *j)
 {
 	if (j->saved)
-		gg_note(&j->t->d, "'%s' holds the state after %lld steps", j->save, (long long)j->saved);
+		gg_note(&j->t->d, "'%s' holds the state after %lld steps", rank_path(j, j->save),
+		        (long long)j->saved);
 	else
-		gg_note(&j->t->d, "'%s' is not written", j->save);
+		gg_note(&j->t->d, "'%s' is not written", rank_path(j, j->save));
+}
+
+/* The state of all ranks is that of the one that failed first. */
+static void step_back(job *j, kept *k)
+{
+	if (*j->failed > j->done)
+		*j->failed = j->done;
+	if (*j->failed + 1 != j->done || !k->before)
+		return;
+	gg_tensor *ahead = k->state;
+	k->state = k->before;
+	k->before = ahead;
+	k->done = --j->done;
 }
 
 /* After a step that failed: what --save names gets the last good state, if it is not there already. */
-static void save_good(job *j, feed *f, run_buffers *b, const kept *k)
+static void save_good(job *j, feed *f, run_buffers *b, kept *k)
 {
+	if (j->world > 1 && k->state)
+		step_back(j, k);
 	if (k->state && j->done > j->saved && j->done > j->first && run_again(j, f, b, k) && save_state(j))
 		j->saved = j->done;
 	if (j->save && j->m->main->nstate)
@@ -185,6 +207,8 @@ static void drop_good(job *j, kept *k)
 {
 	if (k->state)
 		drop_state(j, k->state);
+	if (k->before)
+		drop_state(j, k->before);
 }
 
 static bool check_loss(job *j, const gg_tensor *out)

@@ -49,6 +49,7 @@ static void copy_pairs(gg_arena *a, pairs *l)
 typedef struct ranks {
 	job *j;
 	gg_buf say[GG_MAX_WORLD];
+	int64_t failed;
 } ranks;
 
 static bool run_rank(gg_comm *c, void *arg)
@@ -64,6 +65,7 @@ static bool run_rank(gg_comm *c, void *arg)
 	j.exec.comm = c;
 	j.exec.seed = c->rank ? gg_hash(&c->rank, sizeof c->rank, j.exec.seed) : j.exec.seed;
 	j.say = &all->say[c->rank];
+	j.failed = &all->failed;
 	t.d.where = gg_printf(&j.a, "%s: rank %d", t.d.where ? t.d.where : "-", c->rank);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		copy_pairs(&j.a, lists[i]);
@@ -86,6 +88,7 @@ bool run_world(job *j)
 	bool good;
 
 	all->j = j;
+	all->failed = INT64_MAX;
 	good = gg_world_run((int)j->world, run_rank, all);
 	for (int i = 0; i < j->world; i++) {
 		if (good && all->say[i].len)
