@@ -32,7 +32,7 @@ done
 for streams in 1 2 4; do
 	n=$((n + 1))
 	if gg-run -q --target=ref --steps=9 --output d="$tmp/d.npy" --output e="$tmp/e.npy" cuda/branches.gg >"$tmp/log" 2>&1 &&
-		gg-select -q --target=cuda cuda/branches.gg | gg-build --streams=$streams -o "$tmp/b.plan" &&
+		gg-select -q --target=cuda cuda/branches.gg | gg-build -q --streams=$streams -o "$tmp/b.plan" &&
 		gg-dump --streams "$tmp/b.plan" | grep -q "^streams	$streams\$" &&
 		gg-run -q --poison --steps=9 --expect d="$tmp/d.npy" --expect e="$tmp/e.npy" "$tmp/b.plan" >"$tmp/log" 2>&1; then
 		echo "ok $n - $streams streams"
