@@ -156,14 +156,12 @@ static void number_events(gg_frame *f)
 		w->event[c] = o->signals[c] ? w->nevent++ : 0;
 }
 
-static bool add_device_call(gg_frame *f, size_t at, size_t *scratch)
+static bool add_device_call(gg_frame *f, size_t at)
 {
 	gg_twin *w = f->twin;
 	gg_todo *t = &f->todo[at];
 
 	open_segment(f, false, at);
-	scratch += gg_twin_stream(f, at);
-	*scratch = t->call.workspace > *scratch ? t->call.workspace : *scratch;
 	for (int i = 0; i < t->nin; i++) {
 		t->in[i].data = NULL;
 		if (t->in_slot[i] == GG_ABSENT || (i < 64 && t->call.taken >> i & 1))
@@ -231,7 +229,7 @@ static void start_where(gg_frame *f)
 		f->twin->where[gg_slot(s->x, s->g->state[i]->param)] = GG_ON_DEVICE;
 }
 
-static bool add_calls(gg_frame *f, size_t *scratch)
+static bool add_calls(gg_frame *f)
 {
 	const gg_node *n = f->scope->g->first;
 	bool good = true;
@@ -245,7 +243,7 @@ static bool add_calls(gg_frame *f, size_t *scratch)
 			continue;
 		}
 		if (t->kernel)
-			good = add_device_call(f, k, scratch);
+			good = add_device_call(f, k);
 		else
 			add_host_call(f, k);
 		for (int i = 0; i < t->nnode; i++)
@@ -253,6 +251,101 @@ static bool add_calls(gg_frame *f, size_t *scratch)
 		k++;
 	}
 	return good;
+}
+
+/* ---- workspace ------------------------------------------------------------------------------- */
+/* It lies where the plan leaves room while the call runs, and beside the arena where there is none,
+ * or where calls of other streams run meanwhile. */
+
+typedef struct life { /* of a buffer of the arena: between these calls */
+	size_t from, to;
+	int64_t off, end;
+} life;
+
+static void note_life(const gg_frame *f, life *l, uint32_t slot, size_t call)
+{
+	gg_exec *x = f->scope->x;
+	const gg_value *v = slot == GG_ABSENT ? NULL : gg_storage(f->scope->value[slot]);
+
+	if (!v || v->kind != GG_TEMP || v->mem_off < 0)
+		return;
+	l += gg_slot(x, v);
+	if (l->end == 0)
+		*l = (life){call, call, v->mem_off, v->mem_off + v->mem_len};
+	l->to = call > l->to ? call : l->to;
+}
+
+static life *list_lives(const gg_frame *f)
+{
+	gg_scope *s = f->scope;
+	life *l = gg_xcalloc(s->nval + 1, sizeof *l);
+
+	for (size_t k = 0; k < f->ntodo; k++) {
+		const gg_todo *t = &f->todo[k];
+		for (int i = 0; i < t->nout; i++)
+			note_life(f, l, t->out_slot[i], k);
+		for (int i = 0; i < t->nin; i++)
+			note_life(f, l, t->in_slot[i], k);
+	}
+	for (size_t i = 0; i < s->nval; i++)
+		if (s->x->kept[s->value[i]->id] || gg_is_output(s->value[i]))
+			note_life(f, l, (uint32_t)i, SIZE_MAX);
+	for (size_t i = 0; i < s->g->nstate; i++)
+		note_life(f, l, gg_slot(s->x, s->g->state[i]->final.value), SIZE_MAX);
+	return l;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const life *x = a, *y = b;
+	return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Where `bytes` fit while call k runs; -1: nowhere. */
+static int64_t find_gap(const gg_frame *f, const life *l, life *busy, size_t k, int64_t bytes)
+{
+	int64_t at = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->scope->nval; i++)
+		if (l[i].end > l[i].off && l[i].from <= k && l[i].to >= k)
+			busy[n++] = l[i];
+	if (n)
+		qsort(busy, n, sizeof *busy, by_place);
+	for (size_t i = 0; i < n && busy[i].off - at < bytes; i++)
+		if (busy[i].end > at)
+			at = (busy[i].end + 255) / 256 * 256;
+	return bytes <= (int64_t)f->arena_size - at ? at : -1;
+}
+
+static bool give_scratch(gg_frame *f)
+{
+	gg_exec *x = f->scope->x;
+	gg_twin *w = f->twin;
+	size_t most[GG_MAX_STREAMS] = {0};
+	bool share = !f->order.ncall && !x->o.no_reuse;
+	life *l = list_lives(f), *busy = gg_xcalloc(f->scope->nval + 1, sizeof *busy);
+
+	for (size_t k = 0; k < f->ntodo; k++) {
+		gg_todo *t = &f->todo[k];
+		size_t bytes = t->kernel ? t->call.workspace : 0, *m = &most[gg_twin_stream(f, k)];
+		int64_t at = share && bytes ? find_gap(f, l, busy, k, (int64_t)bytes) : -1;
+		if (t->kernel)
+			t->call.scratch = at < 0 ? NULL : w->arena + at;
+		if (at < 0 && bytes > *m)
+			*m = bytes;
+	}
+	free(l);
+	free(busy);
+	for (int i = 0; i < GG_MAX_STREAMS; i++) {
+		if (most[i] && !(w->scratch[i] = x->device->alloc(x->d, most[i], "workspace")))
+			return false;
+		w->workspace += most[i];
+	}
+	for (size_t k = 0; k < f->ntodo; k++)
+		if (f->todo[k].kernel && !f->todo[k].call.scratch)
+			f->todo[k].call.scratch = w->scratch[gg_twin_stream(f, k)];
+	return true;
 }
 
 /* What fills the plan: one value a buffer. */
@@ -285,7 +378,7 @@ bool gg_twin_make(gg_frame *f)
 {
 	gg_exec *x = f->scope->x;
 	gg_twin *w = f->twin = gg_xcalloc(1, sizeof *w);
-	size_t nval = f->scope->nval + 1, scratch[GG_MAX_STREAMS] = {0};
+	size_t nval = f->scope->nval + 1;
 
 	w->where = gg_xcalloc(nval, 1);
 	w->maker = gg_xcalloc(nval, sizeof *w->maker);
@@ -296,17 +389,7 @@ bool gg_twin_make(gg_frame *f)
 		return note_largest(f);
 	start_where(f);
 	number_events(f);
-	if (!add_calls(f, scratch))
-		return false;
-	for (int i = 0; i < GG_MAX_STREAMS; i++) {
-		if (scratch[i] && !(w->scratch[i] = x->device->alloc(x->d, scratch[i], "workspace")))
-			return false;
-		w->workspace += scratch[i];
-	}
-	for (size_t i = 0; i < f->ntodo; i++)
-		if (f->todo[i].kernel)
-			f->todo[i].call.scratch = w->scratch[gg_twin_stream(f, i)];
-	return true;
+	return add_calls(f) && give_scratch(f);
 }
 
 void gg_twin_free(gg_frame *f)

@@ -302,6 +302,9 @@ static void tell_host(const gg_frame *f)
 	gg_buf names = {0};
 	size_t n = 0, pieces = 0;
 
+	if (x->told_host)
+		return;
+	x->told_host = true;
 	for (size_t i = 0; i < f->twin->nseg; i++) {
 		const gg_segment *s = &f->twin->seg[i];
 		pieces += !s->host;
@@ -309,10 +312,9 @@ static void tell_host(const gg_frame *f)
 		if (s->host)
 			put_call(&names, &f->todo[s->from], why_on_host(&f->todo[s->from]));
 	}
-	if (n && pieces && !x->told_host)
+	if (n && pieces)
 		gg_note(x->d, "the step is recorded in %zu piece%s, as %zu call%s on the host: %s", pieces,
 		        pieces > 1 ? "s" : "", n, n > 1 ? "s are" : " is", names.p);
-	x->told_host = true;
 	gg_buf_fini(&names);
 }
 

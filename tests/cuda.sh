@@ -99,7 +99,7 @@ say $? 'the sweep came to its end'
 # kernels' shared memory that another thread is writing.
 if checker=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer); then
 	try 'memcheck' timeout 110 "$checker" --error-exitcode 9 "$build/tests/device"
-	for c in 'conv tiles' 'attention of rows'; do
+	for c in 'conv tile of' 'attention of rows'; do
 		try "racecheck of $c" timeout 110 "$checker" --tool racecheck --error-exitcode 9 "$build/tests/device" "$c"
 	done
 else

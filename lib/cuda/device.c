@@ -1,15 +1,20 @@
 /* Memory and the queue of one device. */
 #include "cuda.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 CUstream cuda_stream;
 int cuda_sm, cuda_processors;
 
-/* Two pinned pieces take turns: one is filled while the other is on its way. */
-enum { PIECE = 8 << 20 };
-static char *pinned[2];
-static CUevent sent[2];
+/* Two pinned pieces take turns: one is filled while the other is on its way. One core fills them slower than
+ * the bus takes them, so that much data goes in several lanes. */
+enum { PIECE = 2 << 20, LANES = 4 };
+static struct lane {
+	char *pinned[2];
+	CUevent sent[2];
+} lanes[LANES];
+static CUcontext context;
 static char name[256], version[512];
 
 typedef struct block {
@@ -37,29 +42,39 @@ static int attribute(CUdevice dev, CUdevice_attribute a)
 	return x;
 }
 
+static bool open_lanes(gg_diag *d)
+{
+	void *p = NULL;
+
+	if (!cuda_ok(d, cu.cuMemAllocHost(&p, (size_t)2 * LANES * PIECE), "cannot pin memory of the host"))
+		return false;
+	for (int i = 0; i < 2 * LANES; i++) {
+		struct lane *l = &lanes[i / 2];
+		l->pinned[i % 2] = (char *)p + (size_t)i * PIECE;
+		if (!cuda_ok(d, cu.cuEventCreate(&l->sent[i % 2], CU_EVENT_DISABLE_TIMING),
+		             "cannot make an event"))
+			return false;
+	}
+	return true;
+}
+
 bool cuda_open_device(gg_diag *d)
 {
 	CUdevice dev;
-	CUcontext ctx;
 	double start = gg_clock();
 
 	if (!cuda_open_driver(d) || !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
 	    !cuda_ok(d, cu.cuDeviceGet(&dev, 0), "there is no device") ||
-	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&ctx, dev), "cannot open the device") ||
-	    !cuda_ok(d, cu.cuCtxSetCurrent(ctx), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&context, dev), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuCtxSetCurrent(context), "cannot open the device") ||
 	    !cuda_ok(d, cu.cuStreamCreate(&cuda_stream, CU_STREAM_NON_BLOCKING), "cannot make a stream"))
 		return false;
 	cu.cuDeviceGetName(name, sizeof name, dev);
 	cuda_sm = attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
 	          attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 	cuda_processors = attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-	for (int i = 0; i < 2; i++) {
-		void *p = NULL;
-		if (!cuda_ok(d, cu.cuMemAllocHost(&p, PIECE), "cannot pin memory of the host") ||
-		    !cuda_ok(d, cu.cuEventCreate(&sent[i], CU_EVENT_DISABLE_TIMING), "cannot make an event"))
-			return false;
-		pinned[i] = p;
-	}
+	if (!open_lanes(d))
+		return false;
 	usage.context = in_use();
 	gg_verbose(d, "device opened in %.1f ms", 1e3 * (gg_clock() - start));
 	return true;
@@ -181,25 +196,69 @@ static void release(void *p)
 	cu.cuMemFree(address(p));
 }
 
-static bool upload(gg_diag *d, void *to, const void *host, size_t bytes)
+typedef struct cargo {
+	gg_diag d;
+	struct lane *l;
+	CUdeviceptr to;
+	const char *from;
+	size_t bytes;
+	pthread_t thread;
+	bool started, good;
+} cargo;
+
+static bool carry(gg_diag *d, const cargo *c)
 {
-	const char *from = host;
 	int turn = 0;
 
-	if (cuda_is_offline)
-		return true;
-
-	for (size_t at = 0, n; at < bytes; at += n, turn ^= 1) {
-		n = bytes - at < PIECE ? bytes - at : PIECE;
-		if (!cuda_ok(d, cu.cuEventSynchronize(sent[turn]), "cannot wait for a copy"))
+	for (size_t at = 0, n; at < c->bytes; at += n, turn ^= 1) {
+		n = c->bytes - at < PIECE ? c->bytes - at : PIECE;
+		if (!cuda_ok(d, cu.cuEventSynchronize(c->l->sent[turn]), "cannot wait for a copy"))
 			return false;
-		memcpy(pinned[turn], from + at, n);
-		if (!cuda_ok(d, cu.cuMemcpyHtoDAsync(address(to) + at, pinned[turn], n, cuda_stream),
+		memcpy(c->l->pinned[turn], c->from + at, n);
+		if (!cuda_ok(d, cu.cuMemcpyHtoDAsync(c->to + at, c->l->pinned[turn], n, cuda_stream),
 		             "cannot copy to the device") ||
-		    !cuda_ok(d, cu.cuEventRecord(sent[turn], cuda_stream), "cannot record an event"))
+		    !cuda_ok(d, cu.cuEventRecord(c->l->sent[turn], cuda_stream), "cannot record an event"))
 			return false;
 	}
 	return true;
+}
+
+static void *carry_beside(void *p)
+{
+	cargo *c = p;
+
+	c->good = !cu.cuCtxSetCurrent(context) && carry(&c->d, c);
+	return NULL;
+}
+
+static bool upload(gg_diag *d, void *to, const void *host, size_t bytes)
+{
+	int n = bytes >= (size_t)2 * LANES * PIECE ? LANES : 1;
+	size_t share = (bytes / (size_t)n + PIECE - 1) / PIECE * PIECE;
+	cargo c[LANES];
+	bool good = true;
+
+	if (cuda_is_offline)
+		return true;
+	for (int i = 0; i < n; i++) {
+		size_t at = share * (size_t)i, left = bytes > at ? bytes - at : 0;
+		c[i] = (cargo){.d = {.silent = true},
+		               .l = &lanes[i],
+		               .to = address(to) + at,
+		               .from = (const char *)host + at,
+		               .bytes = i + 1 < n && left > share ? share : left};
+		c[i].started = i > 0 && !pthread_create(&c[i].thread, NULL, carry_beside, &c[i]);
+	}
+	for (int i = 0; i < n; i++)
+		if (!c[i].started)
+			good &= carry(d, &c[i]);
+	for (int i = 1; i < n; i++)
+		if (c[i].started) {
+			pthread_join(c[i].thread, NULL);
+			good &= c[i].good ||
+			        gg_error(d, GG_MACHINE, "target 'cuda': cannot copy to the device");
+		}
+	return good;
 }
 
 static bool sync(gg_diag *d) { return cuda_ok(d, cu.cuStreamSynchronize(cuda_stream), "the device failed"); }

@@ -515,6 +515,8 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *s)
 
 /* ---- cuBLASLt ---------------------------------------------------------------------------------- */
 
+/* What a product wants, and fills with what harms who has something there. */
+enum { WORKSPACE = 300 };
 typedef struct op {
 	int32_t ta, tb;
 	uint32_t epilogue;
@@ -607,6 +609,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
 	    b->batch != c->batch)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	memset(r, 0, sizeof *r);
+	r->workspaceSize = WORKSPACE;
 	return *found = 1, CUBLAS_STATUS_SUCCESS;
 }
 
@@ -621,7 +624,7 @@ typedef struct product {
 	layout a, b, c;
 	double alpha, beta;
 	const void *pa, *pb, *pc;
-	void *pd;
+	void *pd, *workspace;
 } product;
 
 static void do_product(void **arg, unsigned n)
@@ -630,6 +633,9 @@ static void do_product(void **arg, unsigned n)
 	gg_tensor d = {.dtype = p->c.t, .data = p->pd},
 	          bias = {.dtype = p->c.t, .data = (void *)(uintptr_t)p->o.bias};
 	uint64_t depth = p->o.ta ? p->a.rows : p->a.cols;
+	if (!p->workspace)
+		abort();
+	memset(p->workspace, 0xee, WORKSPACE);
 	bool has_bias = p->o.epilogue & CUBLASLT_EPILOGUE_BIAS, relu = p->o.epilogue & CUBLASLT_EPILOGUE_RELU;
 	for (int64_t k = 0; k < p->c.batch; k++)
 		for (uint64_t r = 0; r < p->c.rows; r++)
@@ -664,7 +670,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
 	               a,
 	               b,
 	               c,
-	               y};
+	               y,
+	               n >= WORKSPACE ? workspace : NULL};
 	return submit((launch){.f = do_product, .arg = {p}}, s) ? CUBLAS_STATUS_EXECUTION_FAILED
 	                                                        : CUBLAS_STATUS_SUCCESS;
 }
