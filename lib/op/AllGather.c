@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "grad.h"
 
 /* As many outputs as inputs: output i is input i of all ranks, one after another along axis 0. As many
  * as inputs times ranks: output r * nin + i is input i of rank r. */
@@ -41,6 +42,15 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+/* A rank's part of what all ranks ask of the whole. */
+GG_GRAD(grad)
+{
+	if (n->nout != n->nin)
+		gg_grad_lacks(t, n, "it has an output for each rank");
+	for (int i = 0; i < n->nout && !t->bad; i++)
+		gg_give(t, IN(i), gg_grad_node(t, n, "ReduceScatter", gg_grad_out(n, i), 0, 0));
+}
+
 const gg_op gg_op_AllGather = {.name = "AllGather",
                                .domain = "gg",
                                .doc = "the inputs of all ranks of a group, one after another along axis 0",
@@ -57,4 +67,5 @@ const gg_op gg_op_AllGather = {.name = "AllGather",
                                .in = {{GG_ANY}},
                                .out = {{GG_ANY}},
                                .infer = infer,
-                               .eval = eval};
+                               .eval = eval,
+                               .grad = grad};

@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "grad.h"
 
 static bool work(int n, gg_eval *const *m)
 {
@@ -13,6 +14,16 @@ static bool eval(gg_eval *e) { return gg_meet(e, work); }
 
 static bool infer(gg_infer *f) { return check_reduction(f) && infer_members(f); }
 
+/* Of the sum of all ranks' losses, as for the other collectives. */
+GG_GRAD(grad)
+{
+	int how = reduction_of(n);
+	if (how != SUM && how != MEAN)
+		gg_grad_lacks(t, n, "its reduction is neither sum nor mean");
+	for (int i = 0; i < n->nout && !t->bad; i++)
+		gg_give(t, IN(i), gg_grad_node(t, n, "AllReduce", gg_grad_out(n, i), 0, 0));
+}
+
 const gg_op gg_op_AllReduce = {
     .name = "AllReduce",
     .domain = "gg",
@@ -26,4 +37,5 @@ const gg_op gg_op_AllReduce = {
     .in = {{GG_NUMBERS}},
     .out = {{GG_NUMBERS}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

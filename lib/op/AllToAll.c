@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "grad.h"
 
 static int axis_of(const gg_eval *e, const char *name)
 {
@@ -57,6 +58,18 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+/* Parts go back where they came from. */
+GG_GRAD(grad)
+{
+	gg_value *y = gg_put(t, "AllToAll", 1, &dy, 0);
+	if (y) {
+		gg_copy_attrs(y->producer, n);
+		gg_set_attr_int(y->producer, "split_dim", gg_get_int(n, "concat_dim"));
+		gg_set_attr_int(y->producer, "concat_dim", gg_get_int(n, "split_dim"));
+	}
+	gg_give(t, IN(0), gg_put_done(t, y));
+}
+
 const gg_op gg_op_AllToAll = {
     .name = "AllToAll",
     .domain = "gg",
@@ -75,4 +88,5 @@ const gg_op gg_op_AllToAll = {
     .in = {{GG_ANY, 'T'}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

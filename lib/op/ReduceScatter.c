@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "grad.h"
 
 static bool work(int n, gg_eval *const *m)
 {
@@ -33,6 +34,20 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+GG_GRAD(grad)
+{
+	int how = reduction_of(n);
+	int64_t size = gg_group_size(n);
+	if (how != SUM && (how != MEAN || size <= 0))
+		gg_grad_lacks(t, n, "its reduction is neither sum nor the mean of a known number of ranks");
+	for (int i = 0; i < n->nout && !t->bad; i++) {
+		gg_value *all = gg_grad_node(t, n, "AllGather", gg_grad_out(n, i), 0, 0);
+		if (all && how == MEAN)
+			all = OP("Mul", all, NUM(all, 1 / (double)size));
+		gg_give(t, IN(i), all);
+	}
+}
+
 const gg_op gg_op_ReduceScatter = {
     .name = "ReduceScatter",
     .domain = "gg",
@@ -46,4 +61,5 @@ const gg_op gg_op_ReduceScatter = {
     .in = {{GG_NUMBERS}},
     .out = {{GG_NUMBERS}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

@@ -172,6 +172,43 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 	done
 }
 
+@test "gradients through collectives are those of the sum of all ranks' losses" {
+	cat >check.py <<-'END'
+		import numpy as np, subprocess
+		def parts(v): return np.split(v.sum(0), 3)
+		# op, shape of x on a rank, what the ranks get from all x
+		cases = [("AllReduce(%x)", (2,), lambda x: [x.sum(0)] * 3),
+		         ('AllReduce(%x) {reduction="mean"}', (2, 2), lambda x: [x.mean(0)] * 3),
+		         ("AllGather(%x)", (2,), lambda x: [np.concatenate(x)] * 3),
+		         ("ReduceScatter(%x)", (6,), parts),
+		         ('ReduceScatter(%x) {reduction="mean", rank_size=3}', (3, 2), lambda x: [p / 3 for p in parts(x)]),
+		         ("AllToAll(%x) {split_count=3, split_dim=0, concat_dim=1}", (3, 2),
+		          lambda x: [np.concatenate([x[r][s:s + 1] for r in range(3)], 1) for s in range(3)])]
+		rng = np.random.default_rng(1)
+		for op, shape, ranks in cases:
+		    x = rng.normal(size=(3, *shape))
+		    c = rng.normal(size=(3, *ranks(x)[0].shape))
+		    dims = lambda s: ",".join(map(str, s))
+		    open("g.gg", "w").write(f"input %x : f64[{dims(shape)}]\ninput %c : f64[{dims(c.shape[1:])}]\n"
+		        f"%y = {op}\n%z = Mul(%y, %y)\n%l = Mul(%z, %c)\n%loss = ReduceSum(%l) {{keepdims=0}}\noutput %loss\n")
+		    np.save("x.npy", x.reshape(-1, *shape[1:])); np.save("c.npy", c.reshape(-1, *c.shape[2:]))
+		    subprocess.run("gg-opt --bind world=3 --pass=grad:wrt=x:outputs=1 g.gg | gg-run -q --target=ref --world=3 "
+		        "--input x=x.npy --input c=c.npy --output grad.x=d.npy", shell=True, check=True)
+		    total = lambda v: sum((y * y * k).sum() for y, k in zip(ranks(v), c))
+		    want, h = np.zeros_like(x), 1e-5
+		    for i in np.ndindex(x.shape):
+		        for s in 1, -1:
+		            v = x.copy(); v[i] += s * h; want[i] += s * total(v) / (2 * h)
+		    got = np.stack([np.load(f"d.r{r}.npy") for r in range(3)])
+		    assert got.shape == want.shape and abs(got - want).max() < 1e-6, (op, got, want)
+	END
+	/usr/bin/python3 check.py
+	printf '%s\n' 'input %x : f32[2]' '%y = AllReduce(%x) {reduction="max"}' '%loss = ReduceSum(%y) {keepdims=0}' 'output %loss' >g.gg
+	run gg-opt --pass=grad:wrt=x g.gg
+	[ "$status" = 4 ]
+	[[ $output == *"node 'y' (AllReduce): no gradient: its reduction is neither sum nor mean"* ]]
+}
+
 @test "a world of one needs no option; more than one need ref" {
 	cat >g.gg <<-'EOF'
 	input %x : f32[2]

@@ -14,6 +14,12 @@ CASES = {
     "Add": [({"x": (3, 4), "y": (4,)}, "%r = Add(%x, %y)"), ({"x": (1, 4), "y": (3, 1)}, "%r = Add(%x, %y)"),
             (X, "%r = Add(%x, %x)"), ({"x": (), "y": (2, 1, 3)}, "%r = Add(%x, %y)")],
     "AddN": [({"x": (2, 3), "y": (2, 3)}, "%r = AddN(%x, %y, %x)")],
+    # alone; tests/cli/world.bats has three ranks
+    "AllGather": [({"x": (2, 3)}, "%h = AllGather(%x) {rank_size=1}\n%r = Mul(%h, %h)")],
+    "AllReduce": [({"x": (2, 3), "y": (4,)}, "%h, %k = AllReduce(%x, %y)\n%s = ReduceSum(%k)\n%r = Mul(%h, %s)"),
+                  (X, "%h = AllReduce(%x) {reduction=\"mean\"}\n%r = Mul(%h, %h)")],
+    "AllToAll": [({"x": (2, 3)}, "%h = AllToAll(%x) {split_count=1, split_dim=0, concat_dim=1}\n%r = Mul(%h, %h)")],
+    "ReduceScatter": [({"x": (2, 3)}, "%h = ReduceScatter(%x) {reduction=\"mean\", rank_size=1}\n%r = Mul(%h, %h)")],
     "AveragePool": [({"x": (2, 3, 5, 6)}, "%r = AveragePool(%x) {kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]}"),
                     ({"x": (1, 2, 7)}, "%r = AveragePool(%x) {kernel_shape=[3], strides=[3], pads=[1,1], count_include_pad=1}"),
                     ({"x": (1, 2, 8)}, "%r = AveragePool(%x) {kernel_shape=[3], strides=[2], ceil_mode=1, dilations=[2]}"),

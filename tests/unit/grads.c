@@ -9,13 +9,9 @@ static const char *const none[] = {
     "Adagrad",
     "Adam",
     "Momentum",
-    /* whose loss it is, this rank's or all ranks', is for whoever writes the graph */
-    "AllGather",
-    "AllReduce",
-    "AllToAll",
+    /* only the run tells which rank is the root, or who sends to whom */
     "AllToAllv",
     "Broadcast",
-    "ReduceScatter",
     /* floats as bits, as keys or as codes */
     "BitCast",
     "LabelEncoder",
