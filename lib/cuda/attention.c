@@ -1,4 +1,5 @@
-/* Attention on half types, heads read where they lie. With tensor cores a warp has 16 queries, and keys and
+/* Attention on half types, heads read where they lie; flash.c has the kernel for heads of 64 elements on
+ * Hopper. With tensor cores a warp has 16 queries, and keys and
  * values come 64 at a time; the scores stay in registers and the sums are corrected as larger ones come.
  * (cuDNN's engines: that of 9.14 which takes the graph gave NaN; the other one refuses it.) Odd sizes are
  * left to a plain and slow kernel: a block takes a row of scores. */
@@ -7,15 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct shape {
-	gg_dtype dtype;
-	int64_t batch, heads, q, kv, size, vsize;
-	int64_t sq[4], sk[4], sv[4], sy[4]; /* strides: batch, head, position, element */
-	float scale;
-} shape;
-
 typedef struct attention {
+	cuda_attend o;
 	cuda_kernel k;
+	bool flash;        /* the kernel is flash.c's */
 	bool packed;       /* queries, keys and values are thirds of each row */
 	size_t at_k, at_v; /* of the keys and values of a packed input, in bytes */
 	bool empty;
@@ -32,7 +28,7 @@ static void strides_of(const gg_shape *s, int64_t heads, int64_t *stride)
 	stride[0] = four ? s->dim[1] * stride[1] : s->dim[1] * stride[2];
 }
 
-static void describe_packed(const gg_call *c, attention *k, shape *o)
+static void describe_packed(const gg_call *c, attention *k, cuda_attend *o)
 {
 	const gg_shape *y = &c->out[0].shape;
 	int64_t wide = y->dim[2], size = wide / gg_get_int(c->node, "heads"), row = 3 * wide;
@@ -50,7 +46,7 @@ static void describe_packed(const gg_call *c, attention *k, shape *o)
 	k->at_v = 2 * k->at_k;
 }
 
-static void describe(const gg_call *c, shape *o)
+static void describe(const gg_call *c, cuda_attend *o)
 {
 	const gg_shape *q = &c->in[0].shape, *k = &c->in[1].shape, *v = &c->in[2].shape;
 	o->dtype = c->out[0].dtype;
@@ -211,7 +207,7 @@ static void put_strides(gg_buf *b, char name, const int64_t *s)
 }
 
 /* Pieces of 16 bytes everywhere. */
-static bool fits(const attention *k, const shape *o)
+static bool fits(const attention *k, const cuda_attend *o)
 {
 	const int64_t *all[] = {o->sq, o->sk, o->sv, o->sy};
 	bool good = o->size % 16 == 0 && o->size <= 128 && o->size == o->vsize && k->at_k % 16 == 0;
@@ -221,30 +217,43 @@ static bool fits(const attention *k, const shape *o)
 	return good;
 }
 
-static bool make(gg_call *c, attention *k, const shape *o)
+static bool make_own(gg_diag *d, attention *k, const char *defines)
 {
+	const cuda_attend *o = &k->o;
 	bool tensor = fits(k, o);
 	int64_t rows = o->batch * o->heads * o->q, tiles = (o->q + 63) / 64, pitch = o->size * 2 + 16;
 	gg_buf b = {0}, s = {0};
 	gg_buf_printf(&b,
-	              "#define INDEX unsigned long\n#define T %s\n#define HALF \"%s\"\n#define BD 128\n"
-	              "#define KV %lld\n#define ROWS %lldL\n#define LEN %lldL\n#define HEADS %lldL\n"
-	              "#define SIZE %lld\n#define VSIZE %lld\n#define SCALE %af\n#define TILES %lldL\n"
-	              "#define PITCH %lld\n",
-	              cuda_type(o->dtype), cuda_type(o->dtype), (long long)o->kv, (long long)rows,
-	              (long long)o->q, (long long)o->heads, (long long)o->size, (long long)o->vsize,
-	              (double)o->scale, (long long)tiles, (long long)pitch);
-	put_strides(&b, 'Q', o->sq);
-	put_strides(&b, 'K', o->sk);
-	put_strides(&b, 'V', o->sv);
-	put_strides(&b, 'Y', o->sy);
+	              "#define BD 128\n#define ROWS %lldL\n#define SCALE %af\n#define TILES %lldL\n"
+	              "#define PITCH %lld\n%s",
+	              (long long)rows, (double)o->scale, (long long)tiles, (long long)pitch, defines);
 	gg_buf_printf(&s, "%s%s", tensor ? cuda_tensor_text : "", tensor ? tensor_text : plain_text);
-	bool good = cuda_compile(c->d, b.p, s.p, &k->k);
+	bool good = cuda_compile(d, b.p, s.p, &k->k);
 	k->k.block = 128;
 	k->k.grid = (unsigned)(tensor ? o->batch * o->heads * tiles : rows > 1 << 20 ? 1 << 20 : rows);
 	gg_buf_fini(&b);
 	gg_buf_fini(&s);
-	return good && (!tensor || cuda_share(c->d, &k->k, (unsigned)(256 * pitch)));
+	return good && (!tensor || cuda_share(d, &k->k, (unsigned)(256 * pitch)));
+}
+
+static bool make(gg_call *c, attention *k)
+{
+	const cuda_attend *o = &k->o;
+	gg_buf b = {0};
+	k->flash = fits(k, o) && cuda_flash_fits(o);
+	gg_buf_printf(&b,
+	              "#define INDEX unsigned long\n#define T %s\n#define HALF \"%s\"\n"
+	              "#define KV %lld\n#define LEN %lldL\n#define HEADS %lldL\n"
+	              "#define SIZE %lld\n#define VSIZE %lld\n",
+	              cuda_type(o->dtype), cuda_type(o->dtype), (long long)o->kv, (long long)o->q,
+	              (long long)o->heads, (long long)o->size, (long long)o->vsize);
+	put_strides(&b, 'Q', o->sq);
+	put_strides(&b, 'K', o->sk);
+	put_strides(&b, 'V', o->sv);
+	put_strides(&b, 'Y', o->sy);
+	bool good = k->flash ? cuda_flash_make(c->d, o, b.p, &k->k) : make_own(c->d, k, b.p);
+	gg_buf_fini(&b);
+	return good;
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------- */
@@ -253,16 +262,16 @@ static bool prepare(gg_call *c)
 {
 	const gg_attr *scale = gg_find_attr(c->node, "scale");
 	attention *k = c->state = gg_xcalloc(1, sizeof *k);
-	shape o = {0};
+	cuda_attend *o = &k->o;
 	k->empty = !gg_count(&c->out[0]);
 	if (k->empty)
 		return true;
 	if (!strcmp(c->node->op->name, "PackedAttention"))
-		describe_packed(c, k, &o);
+		describe_packed(c, k, o);
 	else
-		describe(c, &o);
-	o.scale = scale ? scale->f : (float)(1 / sqrt((double)o.size));
-	return make(c, k, &o);
+		describe(c, o);
+	o->scale = scale ? scale->f : (float)(1 / sqrt((double)o->size));
+	return make(c, k);
 }
 
 static bool run(gg_call *c)
@@ -273,6 +282,8 @@ static bool run(gg_call *c)
 	char *q = c->in[0].data;
 	void *arg[] = {q, k->packed ? q + k->at_k : c->in[1].data, k->packed ? q + k->at_v : c->in[2].data,
 	               c->out[0].data};
+	if (k->flash)
+		return cuda_flash_run(c->d, &k->o, &k->k, arg[0], arg[1], arg[2], arg[3]);
 	return cuda_launch(c->d, &k->k, 4, arg);
 }
 

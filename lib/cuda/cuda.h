@@ -138,6 +138,19 @@ bool cuda_wgmma_make(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *p);
 bool cuda_wgmma_run(gg_diag *d, const cuda_wgmma_plan *p, const void *x, const void *w, const void *scale,
                     const void *shift, const void *add, void *y);
 
+/* ---- flash.c ----------------------------------------------------------------------------------- */
+typedef struct cuda_attend {
+	gg_dtype dtype;
+	int64_t batch, heads, q, kv, size, vsize;
+	int64_t sq[4], sk[4], sv[4], sy[4]; /* strides: batch, head, position, element */
+	float scale;
+} cuda_attend;
+/* Whether it serves, where all that is read lies at 16 bytes. `defines` say the shape: see attention.c. */
+bool cuda_flash_fits(const cuda_attend *o);
+bool cuda_flash_make(gg_diag *d, const cuda_attend *o, const char *defines, cuda_kernel *k);
+bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, const void *q, const void *key,
+                    const void *v, void *y);
+
 /* ---- dnn.c: cuDNN's graph API ------------------------------------------------------------------ */
 typedef struct dnn_conv {
 	gg_dtype dtype;

@@ -46,7 +46,8 @@ static bool make(work *w, uint32_t r, gg_node **list)
 		gg_move_up(&w->moved, n);
 		return true;
 	}
-	gg_take_back(w->p, list[0], "the target has no kernel for it in this layout");
+	w->p->applied--;
+	gg_refused(w->p, list[0], "the target has no kernel for it in this layout");
 	return true;
 }
 
@@ -62,7 +63,7 @@ static bool cluster(work *w)
 	free(list);
 	gg_map_fini(&w->moved);
 	if (w->p->applied) /* copies of them are inside now */
-		gg_sweep_consts(w->g, SIZE_MAX);
+		gg_sweep_consts(w->g);
 	return good && gg_graph_sort(w->p->d, w->g);
 }
 

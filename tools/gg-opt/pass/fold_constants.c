@@ -10,9 +10,12 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	size_t folded = 0;
 	if (size && (!gg_parse_int(size, &limit) || limit < 0))
 		return gg_error(p->d, GG_USAGE, "fold_constants: size '%s' is not a number of bytes", size);
-	if (!gg_fold_constants(p->d, g, limit, gg_allowed(p), &folded))
+	if (*p->left == 0)
+		return true;
+	if (!gg_fold_constants(p->d, g, limit, &folded))
 		return false;
-	gg_applied(p, folded);
+	p->applied += folded;
+	p->tried += folded;
 	return true;
 }
 

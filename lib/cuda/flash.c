@@ -1,0 +1,338 @@
+/* Attention of 64 elements a head on half types by the tensor cores of Hopper, without a matrix of scores
+ * in memory.
+ *
+ *     queries ── 64 a group of 128 threads ──▶ shared memory ──┐ wgmma
+ *     keys ──── blocks of BN by TMA ─▶ a ring of places ───────┴──▶ scores in registers ─▶ powers of 2
+ *     values ── likewise ─▶ the same ring ──────── wgmma ◀───────── as halves, in registers ─┘
+ *                                                   └──▶ sums in registers ─▶ shared memory ── TMA ──▶ y
+ *
+ * The scores of a block are on their way while the values of the block before are multiplied; sums shrink
+ * when a larger score comes. A thread of the first group fills the ring: a place is filled again when
+ * each group has said that it is done with it. Rows past the end are zeros as TMA brings them, and not
+ * stored. */
+#include "cuda.h"
+#include <math.h>
+
+/* 16-byte pieces of rows of 128 bytes change places by the row's number, as TMA, wgmma and stmatrix agree.
+ * The powers are of 2, and SCALE is the scale times log2(e). */
+static const char text[] =
+    "#ifndef GG_HOST\n"
+    "struct alignas(64) map { u64 v[16]; };\n"
+    "#define MAPS const __grid_constant__ map mq, const __grid_constant__ map mk, const __grid_constant__ "
+    "map mv, const __grid_constant__ map my\n"
+    "FN void bar_init(u32 b, u32 n) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(b), "
+    "\"r\"(n) : \"memory\"); }\n"
+    "FN void bar_expect(u32 b, u32 n) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], "
+    "%1;\" :: \"r\"(b), \"r\"(n) : \"memory\"); }\n"
+    "FN void bar_arrive(u32 b) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(b) : "
+    "\"memory\"); }\n"
+    "FN void bar_wait(u32 b, u32 parity) { asm volatile(\"{ .reg .pred p; again: "
+    "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }\" :: \"r\"(b), \"r\"(parity) : "
+    "\"memory\"); }\n"
+    "FN void bring(u32 to, const map *m, int row, int h, int b, u32 bar) { asm "
+    "volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+    "%3, %4, %5}], [%6];\" :: \"r\"(to), \"l\"(m), \"r\"(0), \"r\"(row), \"r\"(h), \"r\"(b), \"r\"(bar) : "
+    "\"memory\"); }\n"
+    "FN void store(const map *m, u32 from, int row, int h, int b) { asm "
+    "volatile(\"cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\" :: "
+    "\"l\"(m), \"r\"(0), \"r\"(row), \"r\"(h), \"r\"(b), \"r\"(from) : \"memory\"); }\n"
+    "FN void foresee(const map *m) { asm volatile(\"prefetch.tensormap [%0];\" :: \"l\"(m) : \"memory\"); }\n"
+    "FN u64 matrix(u32 at) { return at >> 4 & 0x3fff | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; "
+    "}\n"
+    "FN u32 pair(float a, float b, is<f16>) { u32 r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
+    "\"f\"(b), \"f\"(a)); return r; }\n"
+    "FN u32 pair(float a, float b, is<bf16>) { u32 r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
+    "\"f\"(b), \"f\"(a)); return r; }\n"
+    "FN float exp_of_2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); "
+    "return y; }\n"
+    "#define FENCE() asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\")\n"
+    "#define SEND() asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\")\n"
+    "#define DONE(n) asm volatile(\"wgmma.wait_group.sync.aligned \" #n \";\" ::: \"memory\")\n"
+    "#define BLOCKS ((KV + BN - 1) / BN)\n"
+    "#define PART (BN * 128)\n"
+    "template <int N_> FN void hold(float *a) {\n"
+    "\t#pragma unroll\n"
+    "\tfor (int i = 0; i < N_; i++) asm volatile(\"\" : \"+f\"(a[i]) :: \"memory\");\n"
+    "}\n"
+    "FN void scores(float *s, u32 q, u32 k) {\n"
+    "\tconst u64 dq = matrix(q), dk = matrix(k);\n"
+    "\t#pragma unroll\n"
+    "\tfor (int j = 0; j < 4; j++) multiply_s(s, dq + j * 2, dk + j * 2, j);\n"
+    "}\n"
+    "FN void values(float *o, const u32 *p, u32 v, int more) {\n"
+    "\tconst u64 dv = matrix(v);\n"
+    "\t#pragma unroll\n"
+    "\tfor (int j = 0; j < BN / 16; j++) multiply_o(o, p + j * 4, dv + j * 128, more | j);\n"
+    "}\n"
+    "/* the scores become powers; by: what sums until now shrink by */\n"
+    "FN void powers(float *s, float *m, float *sum, float *by, bool last) {\n"
+    "\tconst int lane = LANE % 32;\n"
+    "\tfloat top[2] = {m[0], m[1]};\n"
+    "\tif (KV % BN && last) {\n"
+    "\t\t#pragma unroll\n"
+    "\t\tfor (int i = 0; i < BN / 2; i++)\n"
+    "\t\t\tif (i / 4 * 8 + lane % 4 * 2 + i % 2 >= KV % BN) s[i] = -__int_as_float(0x7f800000);\n"
+    "\t}\n"
+    "\t#pragma unroll\n"
+    "\tfor (int i = 0; i < BN / 2; i++) top[i / 2 % 2] = fmaxf(top[i / 2 % 2], s[i]);\n"
+    "\tfloat low[2];\n"
+    "\t#pragma unroll\n"
+    "\tfor (int r = 0; r < 2; r++) {\n"
+    "\t\ttop[r] = fmaxf(top[r], __shfl_xor_sync(~0u, top[r], 1));\n"
+    "\t\ttop[r] = fmaxf(top[r], __shfl_xor_sync(~0u, top[r], 2));\n"
+    "\t\tby[r] = exp_of_2((m[r] - top[r]) * SCALE);\n"
+    "\t\tm[r] = top[r];\n"
+    "\t\tlow[r] = top[r] * SCALE;\n"
+    "\t\tsum[r] *= by[r];\n"
+    "\t}\n"
+    "\t#pragma unroll\n"
+    "\tfor (int i = 0; i < BN / 2; i++) {\n"
+    "\t\ts[i] = exp_of_2(fmaf(s[i], SCALE, -low[i / 2 % 2]));\n"
+    "\t\tsum[i / 2 % 2] += s[i];\n"
+    "\t}\n"
+    "}\n"
+    "FN void shrink(float *o, const float *by) {\n"
+    "\t#pragma unroll\n"
+    "\tfor (int i = 0; i < 32; i++) o[i] *= by[i / 2 % 2];\n"
+    "}\n"
+    "FN void pack(u32 *p, const float *s) {\n"
+    "\t#pragma unroll\n"
+    "\tfor (int i = 0; i < BN / 4; i++) p[i] = pair(s[2 * i], s[2 * i + 1], is<T>());\n"
+    "}\n"
+    "FN void fill(int t, u32 ring, u32 full, u32 empty, const map *mk, const map *mv, int h, int b) {\n"
+    "\tconst u32 i = t % STAGES, to = ring + i * 2 * PART, turn = t / STAGES & 1 ^ 1;\n"
+    "\tbar_wait(empty + i * 16, turn);\n"
+    "\tbar_expect(full + i * 16, PART);\n"
+    "\tbring(to, mk, t * BN, h, b, full + i * 16);\n"
+    "\tbar_wait(empty + i * 16 + 8, turn);\n"
+    "\tbar_expect(full + i * 16 + 8, PART);\n"
+    "\tbring(to + PART, mv, t * BN, h, b, full + i * 16 + 8);\n"
+    "}\n"
+    "#define REFILL(t) { if (LANE == 0 && (t) + STAGES < BLOCKS) fill((t) + STAGES, ring, full, empty, mk, "
+    "mv, h, b); }\n"
+    "FN void consume(u32 q, u32 ring, u32 ready, u32 full, u32 empty, const map *mk, const map *mv, const "
+    "map *my, int row, int h, int b) {\n"
+    "\tfloat s[BN / 2], o[32], m[2] = {-__int_as_float(0x7f800000), -__int_as_float(0x7f800000)}, sum[2] = "
+    "{0, 0}, by[2];\n"
+    "\tu32 p[BN / 4];\n"
+    "\tconst int lane = LANE % 32, one = LANE % 128 == 0;\n"
+    "\tbar_wait(ready, 0);\n"
+    "#if OVERLAP\n"
+    "\tbar_wait(full, 0);\n"
+    "\tFENCE(); scores(s, q, ring); SEND(); DONE(0);\n"
+    "\thold<BN / 2>(s);\n"
+    "\tif (one) bar_arrive(empty);\n"
+    "\tpowers(s, m, sum, by, BLOCKS == 1);\n"
+    "\tpack(p, s);\n"
+    "\t#pragma unroll 1\n"
+    "\tfor (int t = 1; t < BLOCKS; t++) {\n"
+    "\t\tconst u32 i = t % STAGES, l = (t - 1) % STAGES;\n"
+    "\t\tbar_wait(full + i * 16, t / STAGES & 1);\n"
+    "\t\tbar_wait(full + l * 16 + 8, (t - 1) / STAGES & 1);\n"
+    "\t\tFENCE(); scores(s, q, ring + i * 2 * PART); SEND();\n"
+    "\t\tvalues(o, p, ring + l * 2 * PART + PART, t > 1); SEND();\n"
+    "\t\tDONE(1);\n"
+    "\t\thold<BN / 2>(s);\n"
+    "\t\tif (one) bar_arrive(empty + i * 16);\n"
+    "\t\tpowers(s, m, sum, by, t == BLOCKS - 1);\n"
+    "\t\tDONE(0);\n"
+    "\t\thold<32>(o);\n"
+    "\t\tif (one) bar_arrive(empty + l * 16 + 8);\n"
+    "\t\tshrink(o, by);\n"
+    "\t\tpack(p, s);\n"
+    "\t\tREFILL(t - 1);\n"
+    "\t}\n"
+    "\tbar_wait(full + (BLOCKS - 1) % STAGES * 16 + 8, (BLOCKS - 1) / STAGES & 1);\n"
+    "\tFENCE(); values(o, p, ring + (BLOCKS - 1) % STAGES * 2 * PART + PART, BLOCKS > 1); SEND(); DONE(0);\n"
+    "\thold<32>(o);\n"
+    "#else\n"
+    "\t#pragma unroll 1\n"
+    "\tfor (int t = 0; t < BLOCKS; t++) {\n"
+    "\t\tconst u32 i = t % STAGES;\n"
+    "\t\tbar_wait(full + i * 16, t / STAGES & 1);\n"
+    "\t\tFENCE(); scores(s, q, ring + i * 2 * PART); SEND(); DONE(0);\n"
+    "\t\thold<BN / 2>(s);\n"
+    "\t\tif (one) bar_arrive(empty + i * 16);\n"
+    "\t\tpowers(s, m, sum, by, t == BLOCKS - 1);\n"
+    "\t\tpack(p, s);\n"
+    "\t\tif (t) shrink(o, by);\n"
+    "\t\tbar_wait(full + i * 16 + 8, t / STAGES & 1);\n"
+    "\t\tFENCE(); values(o, p, ring + i * 2 * PART + PART, t > 0); SEND(); DONE(0);\n"
+    "\t\thold<32>(o);\n"
+    "\t\tif (one) bar_arrive(empty + i * 16 + 8);\n"
+    "\t\tif (t) REFILL(t - 1);\n"
+    "\t}\n"
+    "#endif\n"
+    "\t#pragma unroll\n"
+    "\tfor (int r = 0; r < 2; r++) {\n"
+    "\t\tsum[r] += __shfl_xor_sync(~0u, sum[r], 1);\n"
+    "\t\tsum[r] += __shfl_xor_sync(~0u, sum[r], 2);\n"
+    "\t\tby[r] = 1 / sum[r];\n"
+    "\t}\n"
+    "\tshrink(o, by);\n"
+    "\t#pragma unroll\n"
+    "\tfor (int j = 0; j < 4; j++) {\n"
+    "\t\tu32 r[4];\n"
+    "\t\t#pragma unroll\n"
+    "\t\tfor (int e = 0; e < 4; e++) r[e] = pair(o[j * 8 + e * 2], o[j * 8 + e * 2 + 1], is<T>());\n"
+    "\t\tconst u32 at = q + (LANE / 32 % 4 * 16 + lane % 16) * 128 + ((j * 2 + lane / 16 ^ lane & 7) << 4);\n"
+    "\t\tasm volatile(\"stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\" :: \"r\"(at), "
+    "\"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\");\n"
+    "\t}\n"
+    "\tasm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n"
+    "\tasm volatile(\"bar.sync %0, 128;\" :: \"r\"(LANE / 128 + 1) : \"memory\");\n"
+    "\tif (one) {\n"
+    "\t\tstore(my, q, row, h, b);\n"
+    "\t\tasm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\");\n"
+    "\t\tasm volatile(\"cp.async.bulk.wait_group.read 0;\" ::: \"memory\");\n"
+    "\t}\n"
+    "}\n"
+    "KERNEL(const T *gq, const T *gk, const T *gv, T *gy, MAPS)\n"
+    "{\n"
+    "\textern __shared__ __align__(1024) u8 mem[];\n"
+    "\tconst u32 q = ((u32)__cvta_generic_to_shared(mem) + 1023) & ~1023u, ring = q + WGS * 8192;\n"
+    "\tconst u32 ready = ring + STAGES * 2 * PART, full = ready + 8, empty = full + STAGES * 16;\n"
+    "\tconst int tile = blockIdx.x % TILES, h = blockIdx.x / TILES % HEADS, b = blockIdx.x / TILES / HEADS;\n"
+    "\tif (LANE == 0) {\n"
+    "\t\tforesee(&mq); foresee(&mk); foresee(&mv); foresee(&my);\n"
+    "\t\tbar_init(ready, 1);\n"
+    "\t\tfor (int i = 0; i < STAGES * 2; i++) { bar_init(full + i * 8, 1); bar_init(empty + i * 8, WGS); }\n"
+    "\t\tasm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");\n"
+    "\t}\n"
+    "\t__syncthreads();\n"
+    "\tif (LANE == 0) {\n"
+    "\t\tbar_expect(ready, WGS * 8192);\n"
+    "\t\tfor (int g = 0; g < WGS; g++) bring(q + g * 8192, &mq, (tile * WGS + g) * 64, h, b, ready);\n"
+    "\t\t#pragma unroll 1\n"
+    "\t\tfor (int t = 0; t < STAGES && t < BLOCKS; t++) fill(t, ring, full, empty, &mk, &mv, h, b);\n"
+    "\t}\n"
+    "\t__syncwarp();\n"
+    "\tconsume(q + LANE / 128 * 8192, ring, ready, full, empty, &mk, &mv, &my, (tile * WGS + LANE / 128) * "
+    "64, h, b);\n"
+    "}\n"
+    "#else\n"
+    "KERNEL(const T *q, const T *k, const T *v, T *y)\n"
+    "{\n"
+    "\tconst long tile = blockIdx.x % TILES, h = blockIdx.x / TILES % HEADS, b = blockIdx.x / TILES / "
+    "HEADS;\n"
+    "\tk += b * K0 + h * K1; v += b * V0 + h * V1;\n"
+    "\tfor (long i = tile * WGS * 64; i < (tile + 1) * WGS * 64 && i < LEN; i++) {\n"
+    "\t\tstatic float s[KV];\n"
+    "\t\tconst T *x = q + b * Q0 + h * Q1 + i * Q2;\n"
+    "\t\tfloat m = -1e30f, sum = 0;\n"
+    "\t\tfor (int j = 0; j < KV; j++) {\n"
+    "\t\t\ts[j] = 0;\n"
+    "\t\t\tfor (int d = 0; d < 64; d++) s[j] += ld(x[d]) * ld(k[j * K2 + d]);\n"
+    "\t\t\ts[j] *= SCALE; m = pick_max(m, s[j]);\n"
+    "\t\t}\n"
+    "\t\tfor (int j = 0; j < KV; j++) sum += s[j] = exp2f(s[j] - m);\n"
+    "\t\tfor (int d = 0; d < 64; d++) {\n"
+    "\t\t\tfloat a = 0;\n"
+    "\t\t\tfor (int j = 0; j < KV; j++) a += s[j] * ld(v[j * V2 + d]);\n"
+    "\t\t\ty[b * Y0 + h * Y1 + i * Y2 + d] = st(a / sum, is<T>());\n"
+    "\t\t}\n"
+    "\t}\n"
+    "}\n"
+    "#endif\n";
+
+/* An instruction of 64 rows, whose list of operands is as long as it is wide; a is where it lies in shared
+ * memory, or four registers. */
+static void put_multiply(gg_buf *b, const char *name, const char *half, int wide, bool registers)
+{
+	int n = wide / 2, next = n + (registers ? 4 : 1);
+	gg_buf_printf(b,
+	              "FN void %s(float *d, %s a, u64 b, int more) {"
+	              " asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0;"
+	              " wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+	              name, registers ? "const u32 *" : "u64", next + 1, wide, half, half);
+	for (int i = 0; i < n; i++)
+		gg_buf_printf(b, "%s%%%d", i ? ", " : "", i);
+	gg_buf_str(b, "}, ");
+	for (int i = n; i < next; i++)
+		gg_buf_printf(b, "%s%%%d%s", registers && i == n ? "{" : "", i,
+		              i < next - 1 ? ", "
+		              : registers  ? "}"
+		                           : "");
+	gg_buf_printf(b, ", %%%d, p, 1, 1, %s; }\" : ", next, registers ? "1" : "0, 0");
+	for (int i = 0; i < n; i++)
+		gg_buf_printf(b, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+	gg_buf_str(b, " : ");
+	for (int i = n; i < next; i++)
+		gg_buf_printf(b, registers ? "\"r\"(a[%d]), " : "\"l\"(a), ", i - n);
+	gg_buf_str(b, "\"l\"(b), \"r\"(more)); }\n");
+}
+
+bool cuda_flash_fits(const cuda_attend *o)
+{
+	return cuda_sm == 90 && gg_dtype_size(o->dtype) == 2 && o->size == 64 && o->vsize == 64 &&
+	       o->scale > 0 && o->scale < INFINITY && o->kv < 1 << 30 && o->q < 1 << 30 &&
+	       o->batch * o->heads * ((o->q + 63) / 64) < 1 << 30;
+}
+
+/* Groups of a block, keys of a place of the ring, places, whether products and powers of one group overlap,
+ * blocks that a processor holds. The second has smaller blocks, where there are few. */
+static const struct way {
+	int groups, keys, places, overlap, resident;
+} ways[] = {{2, 128, 3, 0, 2}, {1, 64, 4, 1, 4}};
+
+static int tiles(const cuda_attend *o, const struct way *w)
+{
+	return (int)((o->q + w->groups * 64 - 1) / (w->groups * 64));
+}
+
+static const struct way *way_of(const cuda_attend *o)
+{
+	bool few = o->batch * o->heads * tiles(o, &ways[0]) < 4 * cuda_processors;
+	return &ways[few || o->kv <= 64];
+}
+
+bool cuda_flash_make(gg_diag *d, const cuda_attend *o, const char *defines, cuda_kernel *k)
+{
+	const struct way *w = way_of(o);
+	const char *half = cuda_type(o->dtype);
+	gg_buf b = {0}, s = {0};
+	gg_buf_printf(&b,
+	              "#define GG_EXACT_SM\n#define BD %d, %d\n#define WGS %d\n#define BN %d\n"
+	              "#define STAGES %d\n#define OVERLAP %d\n#define SCALE %af\n#define TILES %d\n%s",
+	              w->groups * 128, w->resident, w->groups, w->keys, w->places, w->overlap,
+	              (double)o->scale * 1.4426950408889634, tiles(o, w), defines);
+	gg_buf_str(&s, "#ifndef GG_HOST\n");
+	put_multiply(&s, "multiply_s", half, w->keys, false);
+	put_multiply(&s, "multiply_o", half, 64, true);
+	gg_buf_printf(&s, "#endif\n%s", text);
+	bool good = cuda_compile(d, b.p, s.p, k);
+	k->block = (unsigned)w->groups * 128;
+	k->grid = (unsigned)(o->batch * o->heads * tiles(o, w));
+	gg_buf_fini(&b);
+	gg_buf_fini(&s);
+	return good &&
+	       cuda_share(d, k, (unsigned)(w->groups * 8192 + w->places * (2 * w->keys * 128 + 32) + 8));
+}
+
+/* 64 elements of `high` rows of one head. */
+static bool map(gg_diag *d, CUtensorMap *m, const cuda_attend *o, const void *p, int64_t rows,
+                const int64_t *stride, int high)
+{
+	cuuint64_t dim[] = {64, (cuuint64_t)rows, (cuuint64_t)o->heads, (cuuint64_t)o->batch};
+	cuuint64_t step[] = {(cuuint64_t)stride[2] * 2, (cuuint64_t)stride[1] * 2, (cuuint64_t)stride[0] * 2};
+	cuuint32_t box[] = {64, (cuuint32_t)high, 1, 1}, one[] = {1, 1, 1, 1};
+	return cuda_ok(
+	    d,
+	    cu.cuTensorMapEncodeTiled(
+	        m, o->dtype == GG_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
+	        (void *)(uintptr_t)p, dim, step, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE,
+	        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+	        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+	    "cannot describe heads");
+}
+
+bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, const void *q, const void *key,
+                    const void *v, void *y)
+{
+	int keys = way_of(o)->keys;
+	CUtensorMap mq, mk, mv, my;
+	void *at[] = {&q, &key, &v, &y, &mq, &mk, &mv, &my};
+	return map(d, &mq, o, q, o->q, o->sq, 64) && map(d, &mk, o, key, o->kv, o->sk, keys) &&
+	       map(d, &mv, o, v, o->kv, o->sv, keys) && map(d, &my, o, y, o->q, o->sy, 64) &&
+	       cuda_launch_at(d, k, at);
+}
