@@ -189,10 +189,10 @@ static bool fold_run(gg_diag *d, gg_node *n, int64_t limit)
 	return run(d, n, allowed);
 }
 
-bool gg_fold_constants(gg_diag *d, gg_graph *g, int64_t limit, size_t *folded)
+bool gg_fold_constants(gg_diag *d, gg_graph *g, int64_t limit, size_t most, size_t *folded)
 {
 	*folded = 0;
-	for (gg_node *n = g->first, *next; n; n = next) {
+	for (gg_node *n = g->first, *next; n && *folded < most; n = next) {
 		next = n->next;
 		if (!may_fold(n) || !(fold_known(n, limit) || fold_run(d, n, limit))) {
 			if (d->errors)
@@ -204,6 +204,6 @@ bool gg_fold_constants(gg_diag *d, gg_graph *g, int64_t limit, size_t *folded)
 	}
 	/* A parameter that only state refers to has no reader. */
 	if (*folded && !g->nstate)
-		gg_sweep_consts(g);
+		gg_sweep_consts(g, SIZE_MAX);
 	return true;
 }

@@ -8,7 +8,7 @@
  * The graph never grows by it: a result has at most `limit` bytes, or at most as many as the inline
  * constants that only this node reads. Parameters count as constants only where no gradient could
  * pass (no output is a float). A node that fails to run stays, for its error to be seen when it
- * does. *folded: how many nodes went. */
-bool gg_fold_constants(gg_diag *d, gg_graph *g, int64_t limit, size_t *folded);
+ * does. *folded: how many nodes went, at most `most`. */
+bool gg_fold_constants(gg_diag *d, gg_graph *g, int64_t limit, size_t most, size_t *folded);
 
 #endif

@@ -343,13 +343,13 @@ void gg_remove_const(gg_value *v)
 	forget_name(v);
 }
 
-size_t gg_sweep_consts(gg_graph *g)
+size_t gg_sweep_consts(gg_graph *g, size_t most)
 {
 	size_t removed = 0;
 	gg_value **at = &g->consts;
 	while (*at) {
 		gg_value *v = *at;
-		if (v->uses || v->updated) {
+		if (v->uses || v->updated || removed == most) {
 			at = &v->next_const;
 			continue;
 		}

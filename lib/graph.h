@@ -215,9 +215,9 @@ gg_value *gg_add_tensor(gg_graph *g, const char *base, const gg_tensor *t);
 void gg_add_output(gg_graph *g, gg_value *v);
 void gg_clear_results(gg_graph *g); /* no outputs, no state: for a cut-out graph */
 void gg_add_state(gg_graph *g, gg_value *param, gg_value *final);
-void gg_remove_const(gg_value *v);           /* must be unused; walks the list: many at once: */
-size_t gg_sweep_consts(gg_graph *g);         /* removes every param and const that nobody reads; how many */
-void gg_remove_input(gg_graph *g, size_t i); /* must be unused */
+void gg_remove_const(gg_value *v);                /* must be unused; walks the list: many at once: */
+size_t gg_sweep_consts(gg_graph *g, size_t most); /* removes params and consts that nobody reads; how many */
+void gg_remove_input(gg_graph *g, size_t i);      /* must be unused */
 
 /* A node before `before` (NULL: at the end). Inputs may be NULL. Outputs are made with the
  * names given (NULL: absent output); their dtypes and shapes are set by gg_infer (op.h). */

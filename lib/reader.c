@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 /* ---- sources ---------------------------------------------------------------------------- */
-static bool read_pipe(gg_diag *d, gg_source *s, int fd)
+/* /dev/zero has no end; /dev/null and a terminal have. */
+static bool is_endless(int fd, const struct stat *st) { return S_ISCHR(st->st_mode) && !isatty(fd); }
+
+static bool read_pipe(gg_diag *d, gg_source *s, int fd, bool endless)
 {
 	gg_buf b = {0};
 	size_t cap = 0;
@@ -28,6 +31,11 @@ static bool read_pipe(gg_diag *d, gg_source *s, int fd)
 		}
 		if (!n)
 			break;
+		if (endless) {
+			gg_buf_fini(&b);
+			return gg_error(d, GG_MALFORMED, "cannot read '%s': it is a device without an end",
+			                s->name);
+		}
 		b.len += (size_t)n;
 	}
 	s->p = b.p;
@@ -56,7 +64,7 @@ bool gg_source_open(gg_diag *d, gg_source *s, const char *path)
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st))
 		return gg_error(d, GG_MALFORMED, "cannot read '%s': %s", s->name, strerror(errno));
-	bool good = map_file(s, fd, &st) || read_pipe(d, s, fd);
+	bool good = map_file(s, fd, &st) || read_pipe(d, s, fd, is_endless(fd, &st));
 	if (!in)
 		close(fd);
 	return good;

@@ -86,10 +86,13 @@ static inline void reduce_one(int n, gg_eval *const *m, int i, int64_t k, gg_ten
 		return;
 	}
 	int64_t acc = gg_get_i64(&m[0]->in[i], k);
-	for (int r = 1; r < n; r++)
-		acc = fold_i64(op, acc, gg_get_i64(&m[r]->in[i], k), u);
-	int64_t mean = u ? (int64_t)((uint64_t)acc / (uint64_t)n) : acc / n;
-	gg_set_i64(t, to, op == MEAN ? mean : acc);
+	__int128 sum = 0; /* of a mean: it may need more than 64 bits */
+	for (int r = 0; r < n; r++) {
+		int64_t x = gg_get_i64(&m[r]->in[i], k);
+		sum += u ? (__int128)(uint64_t)x : x;
+		acc = r ? fold_i64(op, acc, x, u) : x;
+	}
+	gg_set_i64(t, to, op == MEAN ? (int64_t)(sum / n) : acc);
 }
 
 static inline void copy_rows(gg_tensor *to, int64_t at, const gg_tensor *from, int64_t first, int64_t count)

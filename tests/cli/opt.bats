@@ -65,6 +65,9 @@ EOF
 	wrong reduce_precision:ops=Relo "no op is named 'Relo'; did you mean 'Relu'?"
 	wrong "allreduce_fusion:split='5,2'" 'places rise from 0'
 	wrong loss:target=t 'kind'
+	wrong loss:kind=softmax_cross_entropy:target=t:label_smoothing=2 'at most 1'
+	wrong expand:all=2 "'all' takes 1, not '2'"
+	wrong allgather_fusion:split=x 'places rise from 0' # though there is no AllGather
 	wrong loss:kind=mse 'target=NAME'
 	run gg-opt --limit=-1 g.gg
 	[ "$status" = 2 ]
@@ -121,6 +124,15 @@ EOF
 	grep -q 'cse  *tried 0, applied 0' err
 	[ "$(grep -c Sigmoid out)" = 2 ]
 	gg-opt --pass=identity --limit=0 g.gg | gg-dump | grep -q Identity
+	# what is done many at a time counts one by one
+	printf '%s\n' 'input %x : f32[2]' 'const %a : f32[2] = [1, 2]' 'const %b : f32[2] = [3, 4]' '%c = Add(%a, %b)' \
+		'%d = Mul(%c, %b)' '%y = Add(%x, %d)' '%z = Identity(%y)' '%w = Neg(%z)' 'output %w' >f.gg
+	for n in 0 1 2 3; do
+		run gg-opt --pass=fold_constants,identity,dead_code --limit=$n --stats -o l.gg f.gg
+		[ "$(awk '{ n += $5 } END { print n }' <<<"$output")" = $n ]
+		[ "$(gg-dump l.gg | grep -c '^%')" = $((5 - n)) ]
+	done
+	gg-opt --pass=fold_constants,identity --bisect='gg-dump | grep -q Mul' f.gg | grep -q "pass 'fold_constants', rewrite 2 "
 }
 
 @test "--time and --list --json" {

@@ -59,12 +59,15 @@ graph() {
 	[[ "$output" == *"'none.so' is no gg-opt plugin: it lacks 'gg_plugin_abi'"* ]]
 	run gg-opt --load=absent.so /dev/null
 	[ "$status" = 5 ]
+	echo 'return true;' | build cse
+	run gg-opt --load=./cse.so /dev/null
+	[ "$status" = 2 ]
+	[[ "$output" == *"there is a pass 'cse' already"* ]]
 }
 
 @test "a plugin that breaks the graph is named, with a reproducer" {
 	echo 'gg_apply(p, g->first); gg_move_before(g->first, 0); g->first->in[0].value = 0; return true;' | build breaks
 	graph >g.gg
-	mkdir out
 	run gg-opt --load=./breaks.so --pass=breaks --reproducer=out g.gg
 	[ "$status" = 3 ]
 	[[ "$output" == *"pass 'breaks' failed"* ]]

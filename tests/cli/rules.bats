@@ -111,6 +111,9 @@ says() { # RULE TEXT...
 	run gg-opt --pass=bn_rlu /dev/null
 	[ "$status" = 2 ]
 	[[ "$output" == *"did you mean 'bn_relu'?"* ]]
+	run gg-opt --pipeline=comon /dev/null
+	[ "$status" = 2 ]
+	[[ "$output" == *"no pipeline is named 'comon'; did you mean 'common'?"* ]]
 }
 
 @test "limits: nodes, nesting, terms; rules by the thousand" {

@@ -104,6 +104,20 @@ END
 	[ "$output" = 141 ]
 }
 
+@test "a device that has no end is no graph, a terminal and /dev/null are as they were" {
+	for device in /dev/zero /dev/urandom; do
+		for tool in "gg-dump" "gg-parse --format=json" "gg-run --load-state $device g.txt"; do
+			run timeout 20 $tool $device
+			[ "$status" = 3 ] || [[ $tool == *load-state* ]]
+			run timeout 20 $tool <$device
+			[ "$status" = 3 ]
+			[[ $output == *"cannot read "*": it is a device without an end" ]]
+		done
+	done
+	run gg-dump /dev/null
+	[[ $output == *"the input is empty"* ]]
+}
+
 @test "-o writes whole or not at all" {
 	echo old >out.gg
 	run gg-opt nosuch.gg -o out.gg

@@ -116,6 +116,7 @@ refused() { # STATUS MESSAGE COMMAND...: said on stderr
 
 @test "options of optimisers that will not do" {
 	refused 2 "option 'accumulate' takes a whole number from 1 on" gg-opt --pass=sgd:accumulate=1.5 model.gg
+	refused 2 "option 'beta1' takes a number below 1" gg-opt --pass=adam:beta1=1 model.gg
 	refused 2 "option 'lr' takes a number from 0 on, not 'fast'" gg-opt --pass=sgd:lr=fast model.gg
 	refused 2 "no schedule is named 'never'" gg-opt --pass=sgd:schedule=never model.gg
 	refused 2 "schedule 'cosine' needs the option 'over', at least 1" gg-opt --pass=adam:schedule=cosine model.gg

@@ -197,6 +197,9 @@ graph() { # LINE...
 	run gg-opt --reduce='cat >/dev/null; exit 0' g.gg
 	[ "$status" = 2 ]
 	[[ "$output" == *"the command does not fail on the graph as it is"* ]]
+	run gg-opt --reduce='no-such-program --verify' g.gg
+	[ "$status" = 2 ]
+	[ "$output" = "gg-opt: g.gg: --reduce: 'no-such-program --verify' cannot be run (exit status 127)" ]
 	run gg-opt --reduce='false' --pass=cse g.gg
 	[ "$status" = 2 ]
 	[[ "$output" == *"--reduce runs no passes"* ]]

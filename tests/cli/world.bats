@@ -316,3 +316,26 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 	grep -F '[9223372036854775806]' out | grep '^min.r2'
 	grep -F '[4611686018427387906]' out | grep '^mean.r0'
 }
+
+@test "a mean of integers does not wrap" {
+	cat >m.gg <<-'EOF'
+	input %x : i64[2]
+	input %u : u64[2]
+	%m = AllReduce(%x) {reduction="mean"}
+	%v = AllReduce(%u) {reduction="mean"}
+	%s = ReduceScatter(%x) {reduction="mean"}
+	output %m
+	output %v
+	output %s
+	EOF
+	/usr/bin/python3 -c "
+import numpy as np
+np.save('x.npy', np.array([2**63 - 1, -2**63]))
+np.save('u.npy', np.array([2**64 - 1, 2**64 - 3], np.uint64))"
+	gg-run -q --target=ref --world=2 --input x=x.npy --input u=u.npy --output m=m.npy --output v=v.npy --output s=s.npy m.gg
+	/usr/bin/python3 -c "
+import numpy as np
+assert np.load('m.r0.npy').tolist() == [2**63 - 1, -2**63]
+assert np.load('v.r1.npy').tolist() == [2**64 - 1, 2**64 - 3]
+assert np.load('s.r1.npy').tolist() == [-2**63]"
+}

@@ -41,7 +41,7 @@ static void drop_unread(gg_graph *g)
 		if (!read)
 			gg_remove_node(n);
 	}
-	gg_sweep_consts(g);
+	gg_sweep_consts(g, SIZE_MAX);
 	for (size_t i = g->nin; i-- > 0;)
 		if (!g->in[i]->uses)
 			gg_remove_input(g, i);

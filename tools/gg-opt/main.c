@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define X(NAME) extern const gg_pass gg_pass_##NAME;
 #include "passes.inc"
@@ -105,17 +106,25 @@ static struct {
 } opt = {.left = -1};
 
 /* ---- which passes ----------------------------------------------------------------------- */
-static const char *nearest_pass(const char *name)
+static const char *pass_name(size_t i) { return i < opt.npass ? opt.pass[i]->name : 0; }
+
+static const char *pipeline_name(size_t i)
 {
-	const char *best = 0;
+	return i < sizeof pipelines / sizeof *pipelines ? pipelines[i] : 0;
+}
+
+/* "did you mean 'NAME'? " for the nearest of the names, where one is near. */
+static const char *did_you_mean(const char *name, const char *(*known)(size_t))
+{
+	const char *best = 0, *s;
 	int least = 4, k;
-	for (size_t i = 0; i < opt.npass; i++) {
-		if ((k = gg_word_distance(name, opt.pass[i]->name)) >= least)
+	for (size_t i = 0; (s = known(i)); i++) {
+		if ((k = gg_word_distance(name, s)) >= least)
 			continue;
 		least = k;
-		best = opt.pass[i]->name;
+		best = s;
 	}
-	return best;
+	return best ? gg_printf(&opt.arena, "did you mean '%s'? ", best) : "";
 }
 
 static const gg_pass *find_pass(const char *name)
@@ -123,9 +132,8 @@ static const gg_pass *find_pass(const char *name)
 	for (size_t i = 0; i < opt.npass; i++)
 		if (!strcmp(opt.pass[i]->name, name))
 			return opt.pass[i];
-	const char *near = nearest_pass(name);
-	gg_usage(&tool, "no pass is named '%s'; %s%s%sgg-opt --list shows them", name,
-	         near ? "did you mean '" : "", near ? near : "", near ? "'? " : "");
+	gg_usage(&tool, "no pass is named '%s'; %sgg-opt --list shows them", name,
+	         did_you_mean(name, pass_name));
 }
 
 static bool is_in(char **list, size_t n, const char *name)
@@ -186,11 +194,12 @@ static void add_passes(const char *list)
 
 static void add_pipeline(const char *name)
 {
-	bool known = false;
-	for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
-		known |= !strcmp(pipelines[i], name);
-	if (!known)
-		gg_usage(&tool, "no pipeline is named '%s'", name);
+	const char *s = "";
+	for (size_t i = 0; (s = pipeline_name(i)) && strcmp(s, name);)
+		i++;
+	if (!s)
+		gg_usage(&tool, "no pipeline is named '%s'; %sgg-opt --list shows them", name,
+		         did_you_mean(name, pipeline_name));
 	for (int last = -1;;) { /* by place, then by name; few enough to select one by one */
 		int next = 1 << 30;
 		for (size_t i = 0; i < opt.npass; i++) {
@@ -270,8 +279,16 @@ static void load_plugin(const char *path)
 	if (*abi != GG_PASS_ABI)
 		gg_usage(&tool, "plugin '%s' was built for ABI %d, this gg-opt has ABI %d: build it again",
 		         path, *abi, GG_PASS_ABI);
-	for (; *p; p++)
+	for (; *p; p++) {
+		if (!(*p)->name || !(*p)->help || !(*p)->explain || !(*p)->pipeline)
+			gg_usage(&tool, "plugin '%s': pass '%s' lacks its name, help, explain or pipeline",
+			         path, (*p)->name ? (*p)->name : "");
+		for (size_t i = 0; i < opt.npass; i++)
+			if (!strcmp(opt.pass[i]->name, (*p)->name))
+				gg_usage(&tool, "plugin '%s': there is a pass '%s' already", path,
+				         (*p)->name);
 		GG_PUSH(opt.pass, opt.npass, opt.cap_pass, *p);
+	}
 }
 
 /* ---- what is told ----------------------------------------------------------------------- */
@@ -295,7 +312,7 @@ static int list_passes(void)
 			    "%s\n  {\"name\": \"%s\", \"help\": \"%s\", \"pipeline\": \"%s\", \"exact\": %s}",
 			    i ? "," : "", p->name, p->help, p->pipeline, p->exact ? "true" : "false");
 		else
-			gg_buf_printf(&b, "%-18s %s [%s]\n", p->name, p->help,
+			gg_buf_printf(&b, "%-24s %s [%s]\n", p->name, p->help,
 			              *p->pipeline ? p->pipeline : "in no pipeline");
 	}
 	gg_buf_str(&b, opt.json ? "\n]\n" : "");
@@ -424,8 +441,12 @@ static bool run_step(step *s, gg_model *m)
 		print_graph(m, "before", name);
 	if (opt.changed || opt.reproducer)
 		put_text(&before, m);
-	if (opt.reproducer)
+	if (opt.reproducer) {
 		command_of(s, &command);
+		if (mkdir(opt.reproducer, 0777) && errno != EEXIST)
+			return gg_error(&tool.d, GG_MACHINE, "cannot make the folder '%s': %s",
+			                opt.reproducer, strerror(errno));
+	}
 	crash_watch(name, opt.reproducer, &before, &command);
 	s->run.remarks = opt.remarks;
 	bool good = step_run(s, &tool.d, m, &opt.ops, &opt.left, opt.check_all);

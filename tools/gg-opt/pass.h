@@ -49,6 +49,11 @@ typedef struct gg_pass {
 
 /* Asked right before a rewrite: counts it; false when --limit forbids it. */
 bool gg_apply(gg_pass_run *p, const gg_node *n);
+/* The same for many at once: how many may be made, and how many were. */
+size_t gg_allowed(const gg_pass_run *p);
+void gg_applied(gg_pass_run *p, size_t n);
+/* What gg_apply counted last did not come about. */
+void gg_take_back(gg_pass_run *p, const gg_node *n, const char *why);
 /* A near miss: counted by reason, told with --remarks. */
 void gg_refused(gg_pass_run *p, const gg_node *n, const char *why);
 const char *gg_pass_option(const gg_pass_run *p, const char *key); /* value or NULL */

@@ -8,6 +8,8 @@
 
 extern const gg_pass gg_pass_dead_code;
 
+enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 }; /* the shell's exit status */
+
 typedef struct job {
 	gg_diag *d;
 	const gg_model *like;
@@ -372,6 +374,9 @@ bool reduce(gg_diag *d, gg_model *m, const char *command, gg_buf *out)
 	bool good = model_save(d, m, &j.best) && (j.status = probe(d, command, &j.best)) >= 0;
 	if (good && !j.status)
 		good = gg_error(d, GG_USAGE, "--reduce: the command does not fail on the graph as it is");
+	if (good && (j.status == NOT_FOUND || j.status == NOT_EXECUTABLE))
+		good = gg_error(d, GG_USAGE, "--reduce: '%s' cannot be run (exit status %d)", command,
+		                j.status);
 	measure(m, &j.nodes, &j.length);
 	nodes = j.nodes;
 	for (bool helped = good; helped && !d->errors;) {

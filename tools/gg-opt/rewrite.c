@@ -5,15 +5,31 @@
 
 bool gg_apply(gg_pass_run *p, const gg_node *n)
 {
-	if (*p->left == 0)
+	if (!gg_allowed(p))
 		return false;
-	if (*p->left > 0)
-		--*p->left;
-	p->applied++;
-	p->tried++;
+	gg_applied(p, 1);
 	if (n)
 		gg_verbose(p->d, "%s: '%s' (%s)", p->pass->name, gg_node_name(n), n->op->name);
 	return true;
+}
+
+size_t gg_allowed(const gg_pass_run *p) { return *p->left < 0 ? SIZE_MAX : (size_t)*p->left; }
+
+void gg_applied(gg_pass_run *p, size_t n)
+{
+	if (*p->left > 0)
+		*p->left -= (int64_t)n;
+	p->applied += n;
+	p->tried += n;
+}
+
+void gg_take_back(gg_pass_run *p, const gg_node *n, const char *why)
+{
+	if (*p->left >= 0)
+		++*p->left;
+	p->applied--;
+	p->tried--;
+	gg_refused(p, n, why);
 }
 
 void gg_refused(gg_pass_run *p, const gg_node *n, const char *why)

@@ -34,7 +34,7 @@ bool rules_reach(gg_pass_run *p, const gg_map *ops)
 			return true;
 		s += n;
 	}
-	return false;
+	return p->noption; /* wrong ones are told in any graph */
 }
 
 bool rules_run(gg_pass_run *p, gg_graph *g)

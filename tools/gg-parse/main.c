@@ -163,7 +163,7 @@ static bool fold(gg_diag *d, gg_graph *g)
 		for (int i = 0; gg_body(n, i); i++)
 			if (!fold(d, gg_body(n, i)))
 				return false;
-	return gg_fold_constants(d, g, FOLD_LIMIT, &folded);
+	return gg_fold_constants(d, g, FOLD_LIMIT, SIZE_MAX, &folded);
 }
 
 static bool from_onnx(parse *p, const gg_source *s)

@@ -46,8 +46,7 @@ static bool make(work *w, uint32_t r, gg_node **list)
 		gg_move_up(&w->moved, n);
 		return true;
 	}
-	w->p->applied--;
-	gg_refused(w->p, list[0], "the target has no kernel for it in this layout");
+	gg_take_back(w->p, list[0], "the target has no kernel for it in this layout");
 	return true;
 }
 
@@ -63,7 +62,7 @@ static bool cluster(work *w)
 	free(list);
 	gg_map_fini(&w->moved);
 	if (w->p->applied) /* copies of them are inside now */
-		gg_sweep_consts(w->g);
+		gg_sweep_consts(w->g, SIZE_MAX);
 	return good && gg_graph_sort(w->p->d, w->g);
 }
 

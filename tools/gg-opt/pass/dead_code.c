@@ -34,9 +34,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		if (!is_read(n) && !(gg_node_flags(n) & GG_EFFECT) && gg_apply(p, n))
 			gg_remove_node(n);
 	}
-	size_t swept = gg_sweep_consts(g);
-	p->applied += swept;
-	p->tried += swept;
+	gg_applied(p, gg_sweep_consts(g, gg_allowed(p)));
 	return true;
 }
 

@@ -177,6 +177,9 @@ static bool replace(gg_pass_run *r, gg_node *n, const struct composite *c)
  * Breaks nothing. */
 static bool run(gg_pass_run *p, gg_graph *g)
 {
+	const char *all = gg_pass_option(p, "all");
+	if (all && strcmp(all, "1"))
+		return gg_error(p->d, GG_USAGE, "pass 'expand': option 'all' takes 1, not '%s'", all);
 	if (in_kernel(g))
 		return true;
 	for (gg_node *n = g->first, *next; n; n = next) {

@@ -10,12 +10,9 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	size_t folded = 0;
 	if (size && (!gg_parse_int(size, &limit) || limit < 0))
 		return gg_error(p->d, GG_USAGE, "fold_constants: size '%s' is not a number of bytes", size);
-	if (*p->left == 0)
-		return true;
-	if (!gg_fold_constants(p->d, g, limit, &folded))
+	if (!gg_fold_constants(p->d, g, limit, gg_allowed(p), &folded))
 		return false;
-	p->applied += folded;
-	p->tried += folded;
+	gg_applied(p, folded);
 	return true;
 }
 

@@ -262,9 +262,10 @@ static gg_value *cross_entropy(lossy *k)
 	k->smooth = train_option(&k->t, "label_smoothing", 0);
 	if (labels && strcmp(labels, "index") && strcmp(labels, "onehot"))
 		return wrong(k, GG_USAGE, "labels are index or onehot");
-	if (k->smooth > 1 || (k->smooth > 0 && axis >= 0 && axis < r && !gg_dim_known(k->p->shape.dim[axis])))
-		return wrong(k, GG_UNSUPPORTED,
-		             "label_smoothing is at most 1, with a known number of classes");
+	if (k->smooth > 1)
+		return wrong(k, GG_USAGE, "label_smoothing is at most 1");
+	if (k->smooth > 0 && axis >= 0 && axis < r && !gg_dim_known(k->p->shape.dim[axis]))
+		return wrong(k, GG_UNSUPPORTED, "label_smoothing needs a known number of classes");
 	return labels && !strcmp(labels, "onehot") ? distributions(k) : classes(k, "SoftmaxCrossEntropyLoss");
 }
 

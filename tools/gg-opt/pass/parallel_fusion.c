@@ -148,8 +148,8 @@ static size_t fuse(work *w, const candidate *c, size_t n)
 		gg_move_up(&w->moved, made);
 		return count;
 	}
-	w->p->applied--;
-	gg_refused(w->p, list[0], kernel_refusal(w->p, "the target has no kernel for it and others", w->why));
+	gg_take_back(w->p, list[0],
+	             kernel_refusal(w->p, "the target has no kernel for it and others", w->why));
 	return 1;
 }
 

@@ -266,7 +266,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 			return false;
 	}
 	if (p->applied)
-		gg_sweep_consts(g);
+		gg_sweep_consts(g, SIZE_MAX);
 	return gg_graph_sort(p->d, g);
 }
 

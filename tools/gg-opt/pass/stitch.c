@@ -178,8 +178,7 @@ static void make(work *w, uint32_t r, gg_node **list)
 		gg_move_up(&w->moved, kernel);
 		return;
 	}
-	w->p->applied--;
-	gg_refused(w->p, list[0], kernel_refusal(w->p, "it would not be one kernel", w->why));
+	gg_take_back(w->p, list[0], kernel_refusal(w->p, "it would not be one kernel", w->why));
 }
 
 static bool stitch(work *w)
@@ -197,7 +196,7 @@ static bool stitch(work *w)
 	free(list);
 	gg_map_fini(&w->moved);
 	if (w->p->applied)
-		gg_sweep_consts(w->g);
+		gg_sweep_consts(w->g, SIZE_MAX);
 	return gg_graph_sort(w->p->d, w->g);
 }
 

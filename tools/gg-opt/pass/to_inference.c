@@ -31,7 +31,7 @@ static void sweep(gg_graph *g)
 		if (!has_reader(n) && (!(gg_node_flags(n) & GG_EFFECT) || is_summary(n)))
 			gg_remove_node(n);
 	}
-	gg_sweep_consts(g);
+	gg_sweep_consts(g, SIZE_MAX);
 }
 
 /* The same node with output 0 alone. */
