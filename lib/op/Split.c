@@ -55,6 +55,16 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+/* How much of the axis output i takes, also where nobody wants it. */
+static int64_t size_of(const gg_eval *e, int axis, int i)
+{
+	if (e->out[i].dtype != GG_NONE)
+		return e->out[i].shape.dim[axis];
+	if (e->nin > 1 && e->in[1].dtype != GG_NONE)
+		return i < gg_count(&e->in[1]) ? gg_get_i64(&e->in[1], i) : 0;
+	return part(e->in[0].shape.dim[axis], e->nout, i);
+}
+
 static bool eval(gg_eval *e)
 {
 	const gg_tensor *x = &e->in[0];
@@ -64,8 +74,8 @@ static bool eval(gg_eval *e)
 	size_t size = gg_dtype_size(x->dtype);
 	for (int i = 0; i < e->nout; i++) {
 		gg_tensor *y = &e->out[i];
-		int64_t part = y->shape.dim[axis] * inner;
-		if (at + part > whole)
+		int64_t size_i = size_of(e, axis, i), part = size_i * inner;
+		if (size_i < 0 || size_i > x->shape.dim[axis] || at + part > whole)
 			return gg_fail(e, "split sizes add up to more than %lld",
 			               (long long)x->shape.dim[axis]);
 		if (y->dtype != GG_NONE && outer && part)

@@ -385,3 +385,20 @@ END
 	npy x.npy '[1, 2]' f4
 	refused 3 "gg-run: twice.gg: input 'z': axis 0 has size 5, but 2*'a b' is 4" gg-run --input x=x.npy --input z=z.npy twice.gg
 }
+
+@test "Split: an output that is not wanted takes its part all the same" {
+	npy x.npy '[[1, -2, 3], [4, 5, -6]]' f4
+	for split in 'Split(%x) {axis=1, num_outputs=3}' 'Split(%x, %ones) {axis=1}'; do
+		printf "input %%x : f32[2,3]\nconst %%ones : i64[3] = ones\n%%a, _, %%c = %s\n%%y = Concat(%%c, %%a) {axis=1}\noutput %%y\n" "$split" >split.gg
+		for target in ref cpu; do
+			gg-run -q --target=$target --input x=x.npy --output y=y.npy split.gg
+			[ "$(load y.npy)" = "<f4 [2, 2] [3.0, 1.0, -6.0, 4.0]" ]
+		done
+		gg-select --target=cuda:sm_90 --explain split.gg 2>&1 >/dev/null | grep -q '^a	Split	ref'
+	done
+	printf "input %%x : f32[2,7]\n_, %%b, _, %%d = Split(%%x) {axis=1, num_outputs=4}\noutput %%b\noutput %%d\n" >split.gg
+	npy x.npy 'np.arange(14).reshape(2, 7)' f4
+	gg-run -q --target=ref --input x=x.npy --output b=b.npy --output d=d.npy split.gg
+	[ "$(load b.npy)" = "<f4 [2, 2] [2.0, 3.0, 9.0, 10.0]" ]
+	[ "$(load d.npy)" = "<f4 [2, 1] [6.0, 13.0]" ]
+}
