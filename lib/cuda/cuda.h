@@ -115,6 +115,16 @@ bool cuda_tile_make(gg_diag *d, const cuda_tile *o, cuda_kernel *k);
 bool cuda_tile_run(gg_diag *d, const cuda_kernel *k, const void *x, const void *w, const void *scale,
                    const void *shift, const void *add, void *y);
 
+/* ---- hopper.c ---------------------------------------------------------------------------------- */
+extern const char cuda_hopper_text[]; /* device code that the sources of both kernels below begin with */
+/* Puts void NAME(float *d, a, u64 b, int more): d [64, wide] += a b, or d = a b where `more` is 0, of 16 of
+ * K. a is a matrix in shared memory (u64), or four registers; `turned`: b has a row for each of K. */
+void cuda_put_wgmma(gg_buf *b, const char *name, const char *half, int wide, bool registers, bool turned);
+/* For TMA: a tensor of halves in boxes, innermost axis first; strides in bytes, of all axes but that.
+ * `failed` is what is said when it cannot be. */
+bool cuda_describe(gg_diag *d, CUtensorMap *m, gg_dtype t, const void *p, int rank, const cuuint64_t *dim,
+                   const cuuint64_t *stride, const cuuint32_t *box, const char *failed);
+
 /* ---- wgmma.c ----------------------------------------------------------------------------------- */
 /* y[m, n] = act(x w * scale + shift + add) of half types, x [m, k]; scale is f32, by column. */
 typedef struct cuda_wgmma {

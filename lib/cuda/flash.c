@@ -13,22 +13,11 @@
 #include "cuda.h"
 #include <math.h>
 
-/* 16-byte pieces of rows of 128 bytes change places by the row's number, as TMA, wgmma and stmatrix agree.
- * The powers are of 2, and SCALE is the scale times log2(e). */
+/* The powers are of 2, and SCALE is the scale times log2(e). */
 static const char text[] =
     "#ifndef GG_HOST\n"
-    "struct alignas(64) map { u64 v[16]; };\n"
     "#define MAPS const __grid_constant__ map mq, const __grid_constant__ map mk, const __grid_constant__ "
     "map mv, const __grid_constant__ map my\n"
-    "FN void bar_init(u32 b, u32 n) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(b), "
-    "\"r\"(n) : \"memory\"); }\n"
-    "FN void bar_expect(u32 b, u32 n) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], "
-    "%1;\" :: \"r\"(b), \"r\"(n) : \"memory\"); }\n"
-    "FN void bar_arrive(u32 b) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(b) : "
-    "\"memory\"); }\n"
-    "FN void bar_wait(u32 b, u32 parity) { asm volatile(\"{ .reg .pred p; again: "
-    "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }\" :: \"r\"(b), \"r\"(parity) : "
-    "\"memory\"); }\n"
     "FN void bring(u32 to, const map *m, int row, int h, int b, u32 bar) { asm "
     "volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
     "%3, %4, %5}], [%6];\" :: \"r\"(to), \"l\"(m), \"r\"(0), \"r\"(row), \"r\"(h), \"r\"(b), \"r\"(bar) : "
@@ -36,18 +25,6 @@ static const char text[] =
     "FN void store(const map *m, u32 from, int row, int h, int b) { asm "
     "volatile(\"cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\" :: "
     "\"l\"(m), \"r\"(0), \"r\"(row), \"r\"(h), \"r\"(b), \"r\"(from) : \"memory\"); }\n"
-    "FN void foresee(const map *m) { asm volatile(\"prefetch.tensormap [%0];\" :: \"l\"(m) : \"memory\"); }\n"
-    "FN u64 matrix(u32 at) { return at >> 4 & 0x3fff | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; "
-    "}\n"
-    "FN u32 pair(float a, float b, is<f16>) { u32 r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
-    "\"f\"(b), \"f\"(a)); return r; }\n"
-    "FN u32 pair(float a, float b, is<bf16>) { u32 r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
-    "\"f\"(b), \"f\"(a)); return r; }\n"
-    "FN float exp_of_2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); "
-    "return y; }\n"
-    "#define FENCE() asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\")\n"
-    "#define SEND() asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\")\n"
-    "#define DONE(n) asm volatile(\"wgmma.wait_group.sync.aligned \" #n \";\" ::: \"memory\")\n"
     "#define BLOCKS ((KV + BN - 1) / BN)\n"
     "#define PART (BN * 128)\n"
     "template <int N_> FN void hold(float *a) {\n"
@@ -55,12 +32,12 @@ static const char text[] =
     "\tfor (int i = 0; i < N_; i++) asm volatile(\"\" : \"+f\"(a[i]) :: \"memory\");\n"
     "}\n"
     "FN void scores(float *s, u32 q, u32 k) {\n"
-    "\tconst u64 dq = matrix(q), dk = matrix(k);\n"
+    "\tconst u64 dq = matrix(q, 16), dk = matrix(k, 16);\n"
     "\t#pragma unroll\n"
     "\tfor (int j = 0; j < 4; j++) multiply_s(s, dq + j * 2, dk + j * 2, j);\n"
     "}\n"
     "FN void values(float *o, const u32 *p, u32 v, int more) {\n"
-    "\tconst u64 dv = matrix(v);\n"
+    "\tconst u64 dv = matrix(v, 16);\n"
     "\t#pragma unroll\n"
     "\tfor (int j = 0; j < BN / 16; j++) multiply_o(o, p + j * 4, dv + j * 128, more | j);\n"
     "}\n"
@@ -176,8 +153,7 @@ static const char text[] =
     "\t\t#pragma unroll\n"
     "\t\tfor (int e = 0; e < 4; e++) r[e] = pair(o[j * 8 + e * 2], o[j * 8 + e * 2 + 1], is<T>());\n"
     "\t\tconst u32 at = q + (LANE / 32 % 4 * 16 + lane % 16) * 128 + ((j * 2 + lane / 16 ^ lane & 7) << 4);\n"
-    "\t\tasm volatile(\"stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\" :: \"r\"(at), "
-    "\"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\");\n"
+    "\t\tput4(at, r);\n"
     "\t}\n"
     "\tasm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n"
     "\tasm volatile(\"bar.sync %0, 128;\" :: \"r\"(LANE / 128 + 1) : \"memory\");\n"
@@ -235,33 +211,6 @@ static const char text[] =
     "}\n"
     "#endif\n";
 
-/* An instruction of 64 rows, whose list of operands is as long as it is wide; a is where it lies in shared
- * memory, or four registers. */
-static void put_multiply(gg_buf *b, const char *name, const char *half, int wide, bool registers)
-{
-	int n = wide / 2, next = n + (registers ? 4 : 1);
-	gg_buf_printf(b,
-	              "FN void %s(float *d, %s a, u64 b, int more) {"
-	              " asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0;"
-	              " wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-	              name, registers ? "const u32 *" : "u64", next + 1, wide, half, half);
-	for (int i = 0; i < n; i++)
-		gg_buf_printf(b, "%s%%%d", i ? ", " : "", i);
-	gg_buf_str(b, "}, ");
-	for (int i = n; i < next; i++)
-		gg_buf_printf(b, "%s%%%d%s", registers && i == n ? "{" : "", i,
-		              i < next - 1 ? ", "
-		              : registers  ? "}"
-		                           : "");
-	gg_buf_printf(b, ", %%%d, p, 1, 1, %s; }\" : ", next, registers ? "1" : "0, 0");
-	for (int i = 0; i < n; i++)
-		gg_buf_printf(b, "%s\"+f\"(d[%d])", i ? ", " : "", i);
-	gg_buf_str(b, " : ");
-	for (int i = n; i < next; i++)
-		gg_buf_printf(b, registers ? "\"r\"(a[%d]), " : "\"l\"(a), ", i - n);
-	gg_buf_str(b, "\"l\"(b), \"r\"(more)); }\n");
-}
-
 bool cuda_flash_fits(const cuda_attend *o)
 {
 	return cuda_sm == 90 && gg_dtype_size(o->dtype) == 2 && o->size == 64 && o->vsize == 64 &&
@@ -296,10 +245,10 @@ bool cuda_flash_make(gg_diag *d, const cuda_attend *o, const char *defines, cuda
 	              "#define STAGES %d\n#define OVERLAP %d\n#define SCALE %af\n#define TILES %d\n%s",
 	              w->groups * 128, w->resident, w->groups, w->keys, w->places, w->overlap,
 	              (double)o->scale * 1.4426950408889634, tiles(o, w), defines);
-	gg_buf_str(&s, "#ifndef GG_HOST\n");
-	put_multiply(&s, "multiply_s", half, w->keys, false);
-	put_multiply(&s, "multiply_o", half, 64, true);
-	gg_buf_printf(&s, "#endif\n%s", text);
+	gg_buf_str(&s, cuda_hopper_text);
+	cuda_put_wgmma(&s, "multiply_s", half, w->keys, false, false);
+	cuda_put_wgmma(&s, "multiply_o", half, 64, true, true);
+	gg_buf_str(&s, text);
 	bool good = cuda_compile(d, b.p, s.p, k);
 	k->block = (unsigned)w->groups * 128;
 	k->grid = (unsigned)(o->batch * o->heads * tiles(o, w));
@@ -315,15 +264,8 @@ static bool map(gg_diag *d, CUtensorMap *m, const cuda_attend *o, const void *p,
 {
 	cuuint64_t dim[] = {64, (cuuint64_t)rows, (cuuint64_t)o->heads, (cuuint64_t)o->batch};
 	cuuint64_t step[] = {(cuuint64_t)stride[2] * 2, (cuuint64_t)stride[1] * 2, (cuuint64_t)stride[0] * 2};
-	cuuint32_t box[] = {64, (cuuint32_t)high, 1, 1}, one[] = {1, 1, 1, 1};
-	return cuda_ok(
-	    d,
-	    cu.cuTensorMapEncodeTiled(
-	        m, o->dtype == GG_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
-	        (void *)(uintptr_t)p, dim, step, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE,
-	        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-	        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-	    "cannot describe heads");
+	cuuint32_t box[] = {64, (cuuint32_t)high, 1, 1};
+	return cuda_describe(d, m, o->dtype, p, 4, dim, step, box, "cannot describe heads");
 }
 
 bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, const void *q, const void *key,

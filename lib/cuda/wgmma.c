@@ -23,11 +23,8 @@ static const char common[] = "#define KT ((K + 63) / 64)\n"
                              "#define STAGE ((BM + BN) * 128)\n"
                              "#define OUT (ROWS * BN * 2)\n"
                              "#ifdef GG_HOST\n"
-                             "FN float exp_of_2(float x) { return exp2f(x); }\n"
                              "FN float reciprocal(float x) { return 1 / x; }\n"
                              "#else\n"
-                             "FN float exp_of_2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : "
-                             "\"=f\"(y) : \"f\"(x)); return y; }\n"
                              "FN float reciprocal(float x) { float y; asm(\"rcp.approx.ftz.f32 %0, %1;\" : "
                              "\"=f\"(y) : \"f\"(x)); return y; }\n"
                              "#endif\n"
@@ -44,32 +41,14 @@ static const char common[] = "#define KT ((K + 63) / 64)\n"
                              "\treturn x * reciprocal(1 + exp_of_2(-x * p));\n"
                              "}\n";
 
-/* 16-byte pieces of rows of 128 bytes change places by the row's number, as TMA, wgmma and stmatrix agree. */
 static const char text[] =
     "#ifndef GG_HOST\n"
-    "struct alignas(64) map { u64 v[16]; };\n"
-    "FN void bar_init(u32 b, u32 n) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(b), "
-    "\"r\"(n) : \"memory\"); }\n"
-    "FN void bar_expect(u32 b, u32 n) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], "
-    "%1;\" :: \"r\"(b), \"r\"(n) : \"memory\"); }\n"
-    "FN void bar_arrive(u32 b) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(b) : "
-    "\"memory\"); }\n"
-    "FN void bar_wait(u32 b, u32 parity) { asm volatile(\"{ .reg .pred p; again: "
-    "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }\" :: \"r\"(b), \"r\"(parity) : "
-    "\"memory\"); }\n"
     "FN void bring(u32 to, const map *m, int c, int r, u32 b) { asm "
     "volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
     "%3}], [%4];\" :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(r), \"r\"(b) : \"memory\"); }\n"
     "FN void store(const map *m, u32 from, int c, int r) { asm "
     "volatile(\"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\" :: \"l\"(m), "
     "\"r\"(c), \"r\"(r), \"r\"(from) : \"memory\"); }\n"
-    "FN void foresee(const map *m) { asm volatile(\"prefetch.tensormap [%0];\" :: \"l\"(m) : \"memory\"); }\n"
-    "FN u64 matrix(u32 at, u32 leading) { return at >> 4 & 0x3fff | (u64)(leading >> 4) << 16 | (u64)(1024 "
-    ">> 4) << 32 | 1ull << 62; }\n"
-    "FN u32 pair(float a, float b, is<f16>) { u32 r; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
-    "\"f\"(b), \"f\"(a)); return r; }\n"
-    "FN u32 pair(float a, float b, is<bf16>) { u32 r; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : "
-    "\"f\"(b), \"f\"(a)); return r; }\n"
     "#define MAPS const __grid_constant__ map mx, const __grid_constant__ map mw, const __grid_constant__ "
     "map madd, const __grid_constant__ map my\n"
     "FN void produce(u32 ring, u32 full, u32 empty, const map *mx, const map *mw) {\n"
@@ -131,8 +110,7 @@ static const char text[] =
     "\t\t\tif (ADD) { u += ld(T{(u16)r[e]}); v += ld(T{(u16)(r[e] >> 16)}); }\n"
     "\t\t\tr[e] = pair(finish(u), finish(v), is<T>());\n"
     "\t\t}\n"
-    "\t\tasm volatile(\"stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\" :: \"r\"(p), "
-    "\"r\"(r[0]), \"r\"(r[1]), \"r\"(r[2]), \"r\"(r[3]) : \"memory\");\n"
+    "\t\tput4(p, r);\n"
     "\t}\n"
     "}\n"
     "FN void consume(int g, u32 ring, u32 out, u32 full, u32 empty, u32 ready, u32 clear, const float "
@@ -152,21 +130,21 @@ static const char text[] =
     "STAGE + BM * 128;\n"
     "\t\t\tconst u64 da = matrix(a, 16), db = matrix(b, TURNED ? 8192 : 16);\n"
     "\t\t\tbar_wait(full + s * 8, q / STAGES & 1);\n"
-    "\t\t\tasm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n"
+    "\t\t\tFENCE();\n"
     "\t\t\t#pragma unroll\n"
     "\t\t\tfor (int j = 0; j < 4; j++)\n"
     "\t\t\t\t#pragma unroll\n"
     "\t\t\t\tfor (int i = 0; i < ROWS / 64; i++)\n"
     "\t\t\t\t\tmultiply(acc[i], da + i * 512 + j * 2, db + j * (TURNED ? 128 : 2), k | j);\n"
-    "\t\t\tasm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n"
+    "\t\t\tSEND();\n"
     "\t\t\tif (k) {\n"
-    "\t\t\t\tasm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");\n"
+    "\t\t\t\tDONE(1);\n"
     "\t\t\t\tif (LANE % 128 == 0) bar_arrive(empty + last * 8);\n"
     "\t\t\t}\n"
     "\t\t\tlast = s;\n"
     "\t\t}\n"
     "\t\tif (TURNS) asm volatile(\"bar.arrive %0, 256;\" :: \"r\"(4 - g) : \"memory\");\n"
-    "\t\tasm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");\n"
+    "\t\tDONE(0);\n"
     "\t\t#pragma unroll\n"
     "\t\tfor (int i = 0; i < ROWS / 64; i++)\n"
     "\t\t\t#pragma unroll\n"
@@ -255,23 +233,6 @@ bool cuda_wgmma_fits(const cuda_wgmma *o)
 	       blocks(o, &tiles[3]) < 1 << 30;
 }
 
-/* The instruction, whose list of operands is as long as the tile is wide. */
-static void put_multiply(gg_buf *b, const char *half, int bn, bool turned)
-{
-	int n = bn / 2;
-	gg_buf_printf(b,
-	              "#ifndef GG_HOST\nFN void multiply(float *d, u64 a, u64 b, int more) {"
-	              " asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0;"
-	              " wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-	              n + 2, bn, half, half);
-	for (int i = 0; i < n; i++)
-		gg_buf_printf(b, "%s%%%d", i ? ", " : "", i);
-	gg_buf_printf(b, "}, %%%d, %%%d, p, 1, 1, 0, %d; }\" : ", n, n + 1, turned);
-	for (int i = 0; i < n; i++)
-		gg_buf_printf(b, "%s\"+f\"(d[%d])", i ? ", " : "", i);
-	gg_buf_printf(b, " : \"l\"(a), \"l\"(b), \"r\"(more)); }\n#endif\n");
-}
-
 static bool make(gg_diag *d, const cuda_wgmma *o, int which, cuda_wgmma_plan *p)
 {
 	const tile *t = &tiles[which];
@@ -293,7 +254,8 @@ static bool make(gg_diag *d, const cuda_wgmma *o, int which, cuda_wgmma_plan *p)
 	              "#define SHIFTED %d\n#define SHIFT %s\n",
 	              o->add, o->relu, o->gelu, o->scale, o->shift != 0,
 	              cuda_type(o->shift ? o->shift : GG_F32));
-	put_multiply(&s, half, t->bn, o->turned);
+	gg_buf_str(&s, cuda_hopper_text);
+	cuda_put_wgmma(&s, "multiply", half, t->bn, false, o->turned);
 	gg_buf_printf(&s, "%s%s", common, text);
 	bool good = cuda_compile(d, b.p, s.p, &p->k);
 	p->k.block = 384;
@@ -308,15 +270,8 @@ static bool make(gg_diag *d, const cuda_wgmma *o, int which, cuda_wgmma_plan *p)
 static bool map(gg_diag *d, CUtensorMap *m, gg_dtype t, const void *p, int64_t rows, int64_t cols, int high)
 {
 	cuuint64_t dim[] = {(cuuint64_t)cols, (cuuint64_t)rows}, stride[] = {(cuuint64_t)cols * 2};
-	cuuint32_t box[] = {64, (cuuint32_t)high}, step[] = {1, 1};
-	return cuda_ok(d,
-	               cu.cuTensorMapEncodeTiled(
-	                   m,
-	                   t == GG_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-	                   2, (void *)(uintptr_t)p, dim, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-	                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-	                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-	               "cannot describe a matrix");
+	cuuint32_t box[] = {64, (cuuint32_t)high};
+	return cuda_describe(d, m, t, p, 2, dim, stride, box, "cannot describe a matrix");
 }
 
 bool cuda_wgmma_run(gg_diag *d, const cuda_wgmma_plan *p, const void *x, const void *w, const void *scale,
