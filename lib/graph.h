@@ -249,6 +249,11 @@ static inline gg_value *gg_in(const gg_node *n, int i) { return i < n->nin - n->
 static inline int gg_nargs(const gg_node *n) { return n->nin - n->ncap; }
 static inline gg_value *gg_out(const gg_node *n, int i) { return i < n->nout ? n->out[i] : 0; }
 static inline bool gg_is_const(const gg_value *v) { return v && v->kind == GG_CONST; }
+/* A constant, or a parameter that no run updates. */
+static inline bool gg_is_fixed(const gg_value *v)
+{
+	return v && (v->kind == GG_CONST || v->kind == GG_PARAM) && !v->updated;
+}
 bool gg_is_output(const gg_value *v);       /* an output of its graph, or a state's final value */
 bool gg_one_use(const gg_value *v);         /* one reader, and not an output or state */
 const char *gg_node_name(const gg_node *n); /* source node name, else first output's name */

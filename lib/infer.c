@@ -147,7 +147,7 @@ static const gg_tensor *load_const(gg_infer *f, int i)
 {
 	driver *k = f->ctx;
 	gg_value *v = k->n->in[i].value;
-	if ((v->kind != GG_CONST && v->kind != GG_PARAM) || v->updated)
+	if (!gg_is_fixed(v))
 		return 0;
 	return gg_value_tensor(f->d, v, &k->data[i]) ? &k->data[i] : 0;
 }

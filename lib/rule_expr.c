@@ -23,7 +23,7 @@ static int rank_of(const gg_value *v) { return v ? v->shape.rank : -1; }
 FUNC(given) { return number(VALUE(0) != 0); }
 FUNC(rank) { return rank_of(VALUE(0)) < 0 ? unknown() : number(rank_of(VALUE(0))); }
 FUNC(dtype) { return VALUE(0) ? number(VALUE(0)->dtype) : unknown(); }
-FUNC(constant) { return number(rule_is_fixed(VALUE(0))); }
+FUNC(constant) { return number(gg_is_fixed(VALUE(0))); }
 FUNC(param) { return number(VALUE(0) && VALUE(0)->kind == GG_PARAM); }
 FUNC(one_use) { return number(VALUE(0) && gg_one_use(VALUE(0))); }
 FUNC(is_output) { return number(VALUE(0) && gg_is_output(VALUE(0))); }

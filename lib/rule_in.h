@@ -136,9 +136,8 @@ typedef struct matcher {
 } matcher;
 bool rule_match(matcher *k, const rule *r, gg_node *n);
 bool rule_may_match(const rule *r, const gg_node *n); /* false at once where an input's op is another */
-/* A constant of one element, or a parameter that nothing updates. */
+/* A fixed value of one element. */
 bool rule_scalar(const gg_value *v, double *x);
-bool rule_is_fixed(const gg_value *v);
 
 /* rule_expr.c */
 typedef struct rule_result {

@@ -15,16 +15,11 @@ typedef struct goal {
 
 static bool solve(matcher *k, const goal *g, int root);
 
-bool rule_is_fixed(const gg_value *v)
-{
-	return v && (v->kind == GG_CONST || v->kind == GG_PARAM) && !v->updated;
-}
-
 bool rule_scalar(const gg_value *v, double *x)
 {
 	gg_diag silent = {.silent = true};
 	gg_tensor t;
-	if (!v || !v->data || gg_shape_count(&v->shape) != 1 || !rule_is_fixed(v) ||
+	if (!v || !v->data || gg_shape_count(&v->shape) != 1 || !gg_is_fixed(v) ||
 	    strchr("CS", gg_dtype_class((gg_dtype)v->dtype)) || !gg_value_tensor(&silent, (gg_value *)v, &t))
 		return false;
 	*x = gg_get_f64(&t, 0);

@@ -55,6 +55,7 @@ const gg_row *gg_target_row(const gg_target *t, const gg_node *n);
 /* The same, and where it is NULL or ref's, what was in the way of the target's own rows. */
 const gg_row *gg_target_why(const gg_target *t, const gg_node *n, const char **why);
 bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why);
+bool gg_has_all_outputs(const gg_node *n, const char **why); /* a row's condition */
 /* The row behind a node's choice, or NULL: not selected, or on ref. */
 const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n);
 /* How many nodes from n on, in execution order, run as one call (a backend's `cover`): a product

@@ -117,14 +117,6 @@ static bool ok_fixed(const gg_node *n, const char **why)
 	return true;
 }
 
-static bool ok_split(const gg_node *n, const char **why)
-{
-	for (int i = 0; i < n->nout; i++)
-		if (!n->out[i])
-			return no(why, "an output that nobody reads");
-	return true;
-}
-
 static bool ok_pad(const gg_node *n, const char **why)
 {
 	if (gg_get_string(n, "mode")[0] != 'c')

@@ -92,7 +92,7 @@ static bool ok_fixed(const gg_node *n, const char **why)
 	return true;
 }
 
-static bool ok_split(const gg_node *n, const char **why)
+bool gg_has_all_outputs(const gg_node *n, const char **why)
 {
 	for (int i = 0; i < n->nout; i++)
 		if (!n->out[i])

@@ -15,11 +15,6 @@ static int channel_axis(const gg_node *n)
 	return -1;
 }
 
-static bool is_fixed(const gg_value *v)
-{
-	return v && (v->kind == GG_CONST || v->kind == GG_PARAM) && !v->updated;
-}
-
 static const char *why_not(const gg_node *bn, const gg_node *n)
 {
 	if (!gg_one_use(bn->in[0].value))
@@ -27,10 +22,10 @@ static const char *why_not(const gg_node *bn, const gg_node *n)
 		                                     : "the product has a second reader";
 	if (gg_get_int(bn, "training_mode"))
 		return "it is in training mode";
-	if (!is_fixed(gg_in(n, 1)) || (gg_in(n, 2) && !is_fixed(gg_in(n, 2))))
+	if (!gg_is_fixed(gg_in(n, 1)) || (gg_in(n, 2) && !gg_is_fixed(gg_in(n, 2))))
 		return "the weight or bias is not constant";
 	for (int i = 1; i < 5; i++)
-		if (!is_fixed(gg_in(bn, i)) || bn->in[i].value->dtype != bn->in[0].value->dtype)
+		if (!gg_is_fixed(gg_in(bn, i)) || bn->in[i].value->dtype != bn->in[0].value->dtype)
 			return "the scale, bias or statistics are not constants of the data's dtype";
 	gg_dtype t = bn->in[0].value->dtype;
 	if (t != GG_F32 && t != GG_F64)
