@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PIECE = 256 }; /* kernels read wide: what shares a buffer begins at multiples of it */
+
 /* ---- constants and parameters ---------------------------------------------------------------- */
 
 static const char *name_of(const gg_frame *f, uint32_t slot) { return f->scope->value[slot]->name; }
@@ -314,7 +316,7 @@ static int64_t find_gap(const gg_frame *f, const life *l, life *busy, size_t k, 
 		qsort(busy, n, sizeof *busy, by_place);
 	for (size_t i = 0; i < n && busy[i].off - at < bytes; i++)
 		if (busy[i].end > at)
-			at = (busy[i].end + 255) / 256 * 256;
+			at = (int64_t)gg_round_up((size_t)busy[i].end, PIECE);
 	return bytes <= (int64_t)f->arena_size - at ? at : -1;
 }
 
@@ -454,8 +456,7 @@ bool gg_exec_memory(const gg_exec *x, gg_memory *m)
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* The final value of state i on the device; where it is another parameter, which changes too, a
- * copy that was set aside. */
+/* params: by its place on the device, the host's buffer of a parameter. */
 static bool is_other_param(const gg_map *params, const void *p, const void *own)
 {
 	const void *host = p ? gg_map_get(params, (uint64_t)(uintptr_t)p) : NULL;
@@ -474,13 +475,13 @@ static bool set_aside(gg_exec *x, const gg_map *params, void **from)
 			if (!is_other_param(params, from[i], x->param[i]))
 				continue;
 			if (pass == 0) {
-				total += (bytes + 255) / 256 * 256;
+				total += gg_round_up(bytes, PIECE);
 				continue;
 			}
 			if (!x->device->copy(x->d, (char *)x->device_stage + at, from[i], bytes))
 				return false;
 			from[i] = (char *)x->device_stage + at;
-			at += (bytes + 255) / 256 * 256;
+			at += gg_round_up(bytes, PIECE);
 		}
 		if (pass == 0 && total > x->device_stage_len) {
 			if (x->device_stage)
@@ -519,7 +520,7 @@ bool gg_twin_update(gg_exec *x)
 	gg_graph *g = x->m->main;
 	gg_frame *f = x->main->frame[0];
 	void **from = gg_xcalloc(g->nstate + 1, sizeof *from);
-	gg_map params = {0}; /* by address on the device */
+	gg_map params = {0};
 	bool good = true;
 
 	for (size_t i = 0; i < g->nstate && good; i++) {

@@ -714,7 +714,7 @@ static bool update_state(gg_exec *x)
 		for (size_t i = 0; i < g->nstate; i++) {
 			const gg_tensor *p = &f->val[gg_slot(x, g->state[i]->param)];
 			const gg_tensor *t = &f->val[gg_slot(x, g->state[i]->final.value)];
-			size_t bytes = gg_nbytes(p), room = (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+			size_t bytes = gg_nbytes(p), room = gg_round_up(bytes, GG_ALIGN);
 			if (!gg_shape_eq(&p->shape, &t->shape) || p->dtype != t->dtype)
 				return gg_error(x->d, GG_MALFORMED,
 				                "state '%s': its new value '%s' has another shape or dtype",
@@ -740,7 +740,7 @@ static bool update_state(gg_exec *x)
 		const void *from = t->data;
 		if (is_other_state(x, from, i)) {
 			from = (char *)x->stage + stage;
-			stage += (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+			stage += gg_round_up(bytes, GG_ALIGN);
 		}
 		if (bytes && from != x->param[i])
 			memcpy(x->param[i], from, bytes);

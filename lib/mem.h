@@ -30,6 +30,8 @@ void *gg_xcalloc(size_t n, size_t size);
 void *gg_xrealloc(void *p, size_t size);
 /* Data buffers of tensors: 64-byte aligned, as vector loads want; free() them. */
 void *gg_xaligned(size_t size);
+/* Up to a multiple of `to`, a power of two. */
+static inline size_t gg_round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
 
 /* Makes room for one more element in a malloc'ed vector: v = gg_grow(v, n, &cap, sizeof *v). */
 void *gg_grow(void *v, size_t n, size_t *cap, size_t size);

@@ -220,7 +220,7 @@ static item *add_item(planner *p, gg_value *v, int64_t bytes, uint32_t from)
 	uint32_t to = last_read(p, v);
 	item it = {.v = v, .from = from, .to = to > from ? to : from};
 
-	it.size = (bytes + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+	it.size = (int64_t)gg_round_up((size_t)bytes, GG_ALIGN);
 	GG_PUSH(p->item, p->n, p->cap, it);
 	v->mark = p->n;
 	new_last(p);

@@ -134,8 +134,6 @@ static bool absorb(const gg_call *c, conv *k, dnn_conv *o, int j, const gg_value
 	return add_activation(c, o, op, lo, 0);
 }
 
-static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
-
 static bool prepare(gg_call *c)
 {
 	conv *k = c->state = gg_xcalloc(1, sizeof *k);
@@ -171,8 +169,8 @@ static bool prepare(gg_call *c)
 	k->constant = c->in_const[k->w];
 	if (k->constant && !dnn_pack(k->p.op, cpu_in(c, k->w)))
 		return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
-	k->at_in = round_up(dnn_scratch(k->p.op));
-	k->at_out = k->at_in + (k->in_nhwc ? 0 : round_up(gg_nbytes(&c->in[k->x])));
+	k->at_in = cpu_round(dnn_scratch(k->p.op));
+	k->at_out = k->at_in + (k->in_nhwc ? 0 : cpu_round(gg_nbytes(&c->in[k->x])));
 	c->workspace = k->at_out + (k->out_nhwc ? 0 : gg_nbytes(&c->out[0]));
 	return true;
 }

@@ -16,7 +16,6 @@ typedef struct grad {
 	size_t at[2], total; /* in scratch, after oneDNN's: dy and the other image, channels-last */
 } grad;
 
-static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
 static bool is_last(const gg_tensor *t, uint8_t layout)
 {
 	return layout == GG_NHWC || cpu_same_bytes(&t->shape);
@@ -55,7 +54,7 @@ static void release(gg_call *c)
 static void room(grad *k, int i, const gg_tensor *t, bool there)
 {
 	k->at[i] = k->total;
-	k->total += there ? 0 : round_up(gg_nbytes(t));
+	k->total += there ? 0 : cpu_round(gg_nbytes(t));
 }
 
 /* The gradient of the input is made where it belongs. */
@@ -115,7 +114,7 @@ static bool prepare(gg_call *c)
 	}
 	if (k->constant && !dnn_pack(k->op, cpu_in(c, k->other)))
 		return gg_node_error(c->d, GG_MACHINE, c->node, "oneDNN cannot pack the weights");
-	k->total = round_up(dnn_scratch(k->op));
+	k->total = cpu_round(dnn_scratch(k->op));
 	room(k, 0, &c->in[k->dy], is_last(&c->in[k->dy], c->in_layout[k->dy]));
 	if (k->weight)
 		room(k, 1, &c->in[k->other], is_last(&c->in[k->other], c->in_layout[k->other]));

@@ -23,6 +23,8 @@ bool cpu_convert(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout
 bool cpu_reference(gg_call *c, float *out);
 /* Says, when a call is prepared, that oneDNN does not take it and its (slow) reference will run. */
 void cpu_say_reference(const gg_call *c);
+/* Pieces of scratch begin at lines of the cache. */
+static inline size_t cpu_round(size_t n) { return gg_round_up(n, 64); }
 static inline int64_t cpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline const float *cpu_in(const gg_call *c, int i) { return i < c->nin ? c->in[i].data : 0; }
 

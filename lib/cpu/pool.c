@@ -123,12 +123,11 @@ static bool is_nhwc(const gg_tensor *t, uint8_t layout)
 {
 	return layout == GG_NHWC || cpu_same_bytes(&t->shape);
 }
-static size_t round_up(size_t n) { return (n + 63) & ~(size_t)63; }
 
 static bool prepare(gg_call *c)
 {
 	if (!is_nhwc(&c->in[0], c->in_layout[0]))
-		c->workspace += round_up(gg_nbytes(&c->in[0]));
+		c->workspace += cpu_round(gg_nbytes(&c->in[0]));
 	if (!is_nhwc(&c->out[0], c->out_layout[0]))
 		c->workspace += gg_nbytes(&c->out[0]);
 	return true;
@@ -148,7 +147,7 @@ static bool run(gg_call *c)
 	y.data = out;
 	if (!is_nhwc(&x, c->in_layout[0])) {
 		x.data = scratch;
-		scratch += round_up(gg_nbytes(&x));
+		scratch += cpu_round(gg_nbytes(&x));
 		cpu_convert(&c->in[0], GG_PLAIN, &x, GG_NHWC);
 	}
 	bool aside = !is_nhwc(&y, c->out_layout[0]);
@@ -216,7 +215,7 @@ static bool grad_reads_x(const gg_call *c) { return !strcmp(c->node->op->name, "
 static bool prepare_grad(gg_call *c)
 {
 	for (int i = 0; i < (grad_reads_x(c) ? 2 : 1); i++)
-		c->workspace += is_nhwc(&c->in[i], c->in_layout[i]) ? 0 : round_up(gg_nbytes(&c->in[i]));
+		c->workspace += is_nhwc(&c->in[i], c->in_layout[i]) ? 0 : cpu_round(gg_nbytes(&c->in[i]));
 	c->workspace += is_nhwc(&c->out[0], c->out_layout[0]) ? 0 : gg_nbytes(&c->out[0]);
 	return true;
 }
@@ -235,7 +234,7 @@ static bool run_pool_grad(gg_call *c)
 		if (is_nhwc(&in[i], c->in_layout[i]))
 			continue;
 		in[i].data = scratch;
-		scratch += round_up(gg_nbytes(&in[i]));
+		scratch += cpu_round(gg_nbytes(&in[i]));
 		cpu_convert(&c->in[i], GG_PLAIN, &in[i], GG_NHWC);
 	}
 	bool aside = !is_nhwc(&dx, c->out_layout[0]);

@@ -188,6 +188,6 @@ bool dnn_product_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w
 const char *dnn_version(void);
 void dnn_use_stream(void); /* cuda_stream is another one now */
 
-static inline size_t cuda_round(size_t n) { return (n + 255) / 256 * 256; }
+static inline size_t cuda_round(size_t n) { return gg_round_up(n, 256); }
 
 #endif

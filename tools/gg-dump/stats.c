@@ -200,7 +200,7 @@ static void put_kept(gg_buf *b, gg_graph *g)
 			if (!v || v == loss || s->mark || s->mem_off < 0 || !read_backward(v))
 				continue;
 			s->mark = 1;
-			bytes += (s->mem_len + GG_ALIGN - 1) / GG_ALIGN * GG_ALIGN;
+			bytes += (int64_t)gg_round_up((size_t)s->mem_len, GG_ALIGN);
 			count++;
 		}
 	if (count)
