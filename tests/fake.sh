@@ -1,17 +1,7 @@
 #!/bin/bash
 # The cuda backend without a device: its kernels compiled for the host by a stand-in for CUDA's
 # libraries (tests/cuda/fake.c). A few models and kernels; tests/cuda.sh is the real thing.
-cd "$(dirname "$0")" || exit 1
-build=$(cd "${GG_BUILD:-../build}" && pwd)
-if [ ! -e "$build/tests/fake/libcuda.so.1" ] || [ ! -e "$build/lib/gg-cuda.so" ]; then
-	echo '1..0 # SKIP gg-cuda.so is not built'
-	exit 0
-fi
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export GG_CUDA_LIBS=$build/tests/fake GG_FAKE_DIR=$tmp GG_FAKE_INCLUDE=$PWD/cuda GG_CACHE=$tmp/cache
-export ASAN_OPTIONS=detect_leaks=0 # what the stand-in hands out is never given back
-n=0 bad=0
+. "$(dirname "$0")/lib/fake.sh"
 for m in half_conv; do
 	n=$((n + 1))
 	if gg-parse "data/models/$m/model.onnx" | gg-opt | gg-run -q --target=cuda --test "data/models/$m" --steps=3 >"$tmp/log" 2>&1; then

@@ -1,17 +1,7 @@
 #!/bin/bash
 # What goes wrong on a device: one message that says what to do about it, the documented exit status, no crash,
 # and nothing left behind. By the stand-in for CUDA's libraries (tests/cuda/fake.c).
-cd "$(dirname "$0")" || exit 1
-build=$(cd "${GG_BUILD:-../build}" && pwd)
-if [ ! -e "$build/tests/fake/libcuda.so.1" ] || [ ! -e "$build/lib/gg-cuda.so" ]; then
-	echo '1..0 # SKIP gg-cuda.so is not built'
-	exit 0
-fi
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export tmp GG_CUDA_LIBS=$build/tests/fake GG_FAKE_DIR=$tmp GG_FAKE_INCLUDE=$PWD/cuda GG_CACHE=$tmp/cache
-export ASAN_OPTIONS=detect_leaks=0 # what the stand-in hands out is never given back
-n=0 bad=0
+. "$(dirname "$0")/lib/fake.sh"
 
 check() { # check STATUS WHAT
 	n=$((n + 1))

@@ -2,6 +2,18 @@
 # Collectives, and several ranks in one process.
 
 setup() { cd "$BATS_TEST_TMPDIR"; }
+running_sum() { # NAME: g.gg adds up the inputs of all ranks and steps; its output is a rank's own sum
+	cat >g.gg <<-EOF
+	input %x : f32[2]
+	param %w : f32[1] = zeros
+	%$1 = ReduceSum(%x) {keepdims=0}
+	%r = AllReduce(%$1)
+	%n = Add(%w, %r)
+	%m = Assign(%w, %n)
+	output %$1
+	state %w <- %m
+	EOF
+}
 ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 
 @test "each collective gives what it says, at a world of 3" {
@@ -125,16 +137,7 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 }
 
 @test "each rank has its slice of the data, its own state, and the same gradients" {
-	cat >g.gg <<-'EOF'
-	input %x : f32[2]
-	param %w : f32[1] = zeros
-	%s = ReduceSum(%x) {keepdims=0}
-	%r = AllReduce(%s)
-	%n = Add(%w, %r)
-	%m = Assign(%w, %n)
-	output %s
-	state %w <- %m
-	EOF
+	running_sum s
 	/usr/bin/python3 -c "import numpy as np; np.save('x.npy', np.arange(12, dtype='f4'))"
 	run gg-run -q --target=ref --world=3 --data x=x.npy --steps=2 --print=s --save w.gg g.gg
 	[ "$status" = 0 ]
@@ -146,17 +149,7 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 }
 
 @test "a step that fails on one rank: all keep the state of the step before" {
-	cat >g.gg <<-'EOF'
-	input %x : f32[2]
-	param %w : f32[1] = zeros
-	%s = ReduceSum(%x) {keepdims=0}
-	%r = AllReduce(%s)
-	%n = Add(%w, %r)
-	%m = Assign(%w, %n)
-	%loss = Identity(%s)
-	output %loss
-	state %w <- %m
-	EOF
+	running_sum loss
 	# in step 2, on each of three ranks: those after the first one to fail may have got further
 	for bad in 12 14 16; do
 		/usr/bin/python3 -c "import numpy as np; x = np.arange(24, dtype='f4'); x[$bad] = np.nan; np.save('x.npy', x)"
