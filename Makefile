@@ -70,6 +70,11 @@ $(lists)
 endif
 $(B)/lib/op.o: $(B)/ops.inc
 $(B)/tools/gg-opt/main.o: $(B)/passes.inc
+# The card that `cuda` means where none is described, as a string.
+$(B)/h200.inc: lib/target/h200.json
+	@mkdir -p $(@D)
+	$(Q)sed 's/[\\"]/\\&/g; s/.*/"&"/' $< >$@
+$(B)/lib/target/device.o: $(B)/h200.inc
 
 # ---- ONNX decoder: generated next to the objects ---------------------------------------------
 NANOPB := $(firstword $(wildcard /usr/bin/nanopb_generator.py /usr/bin/nanopb_generator))

@@ -73,8 +73,10 @@ typedef struct gg_device {
 	int (*arch)(void); /* 90: sm_90 */
 } gg_device;
 
-/* A generated kernel, as it goes into a plan. */
+/* What goes into a plan: a generated kernel with its source, an engine of a library, or what was chosen, as
+ * text, where nothing was to be compiled. */
 typedef struct gg_built {
+	const char *kind; /* "cubin", "engine", "choices" */
 	const char *name, *source;
 	const void *bytes;
 	size_t n;
@@ -85,9 +87,14 @@ typedef struct gg_built {
 typedef struct gg_offline {
 	bool (*open)(gg_diag *d, int arch, int processors); /* in place of gg_backend's */
 	const gg_built *(*built)(size_t *n);
-	void (*give)(const char *name, const void *bytes, size_t n); /* from a plan; the bytes stay */
-	/* How many choices are left to the load, of kind i, whose name is set; NULL: no such kind. */
-	size_t (*deferred)(size_t i, const char **what);
+	/* From a plan; the bytes stay, and so does d. False: that is no such thing. */
+	bool (*give)(gg_diag *d, const char *kind, const char *name, const void *bytes, size_t n);
+	/* How many things are left to the load, of kind i, whose name is set; NULL: no such kind. They are
+	 * still to be chosen, or `compiled` only. */
+	size_t (*deferred)(size_t i, const char **what, bool *compiled);
+	/* "tune", "6": how many algorithms are measured; "deterministic": none that adds in another order
+	 * each time; "device": the text that describes it, which stays. */
+	void (*want)(const char *what, const char *value);
 } gg_offline;
 
 typedef struct gg_backend {
@@ -104,6 +111,9 @@ typedef struct gg_backend {
 	bool (*convert)(const gg_tensor *src, gg_layout from, gg_tensor *dst, gg_layout to); /* layouts */
 	const gg_device *device; /* NULL: the host's memory is where kernels work */
 	const gg_offline *offline;
+	int (*arch)(void); /* of the device at hand: 90 is sm_90 */
+	/* The same in full, as a file of --target=NAME:FILE; free it. NULL: there is no device. */
+	char *(*describe)(void);
 } gg_backend;
 
 typedef const gg_backend *gg_backend_query_fn(uint32_t abi); /* exported as "gg_backend_query" */

@@ -564,14 +564,13 @@ static bool any_kernel(const gg_graph *g)
 	return false;
 }
 
-/* The kernels that a plan brings along. What is no such record is somebody else's. */
-static void give_blob(const gg_backend *b, const gg_extra *e)
+/* Kernels, engines and choices that a plan brings along. What is no such record is somebody else's. */
+static void give_blob(gg_diag *d, const gg_backend *b, const gg_extra *e)
 {
 	gg_diag silent = {.silent = true};
 	gg_reader r = {
 	    .d = &silent, .start = e->bytes, .p = e->bytes, .end = (const char *)e->bytes + e->len};
-	const char *name = NULL, *bytes = NULL;
-	bool cubin = false;
+	const char *name = NULL, *kind = NULL, *bytes = NULL;
 	size_t len = 0;
 
 	for (uint32_t n = gg_take_map(&r, "blob"); n > 0 && !r.failed; n--) {
@@ -581,8 +580,7 @@ static void give_blob(const gg_backend *b, const gg_extra *e)
 		if (!strcmp(key, "name")) {
 			name = gg_take_name(&r, "name");
 		} else if (!strcmp(key, "kind")) {
-			const char *kind = gg_take_name(&r, "kind");
-			cubin = kind && !strcmp(kind, "cubin");
+			kind = gg_take_name(&r, "kind");
 		} else if (!strcmp(key, "bytes") && gg_peek(&r) == GG_PACK_BIN) {
 			gg_token t = gg_take(&r);
 			bytes = t.s;
@@ -591,8 +589,8 @@ static void give_blob(const gg_backend *b, const gg_extra *e)
 			gg_skip(&r, 8);
 		}
 	}
-	if (!r.failed && cubin && name && bytes && len)
-		b->offline->give(name, bytes, len);
+	if (!r.failed && kind && name && bytes && len && !b->offline->give(d, kind, name, bytes, len))
+		gg_note(d, "the plan's %s cannot be read", kind);
 }
 
 /* Kernels were chosen for a kind of device where the target says which. */
@@ -623,7 +621,7 @@ static bool load_backend(gg_exec *x)
 		return false;
 	for (const gg_extra *e = x->m->blobs; e && x->backend->offline; e = e->next)
 		if (!strcmp(e->key, "blob"))
-			give_blob(x->backend, e);
+			give_blob(x->d, x->backend, e);
 	return true;
 }
 

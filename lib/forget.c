@@ -32,6 +32,7 @@ void gg_forget_choices(gg_model *m)
 {
 	forget_graph(m->main);
 	m->target = NULL;
+	gg_target_describe(NULL, m, NULL);
 	gg_drop_plan(m);
 	m->stage = "opt";
 }

@@ -431,8 +431,9 @@ bool gg_select(gg_diag *d, gg_model *m, const gg_select_options *o)
 {
 	selection s = {.d = d, .o = o, .t = gg_target_need(d, o->target ? o->target : "cpu")};
 	const char *target = s.t ? gg_target_name(d, o->target ? o->target : "cpu") : NULL;
-	bool ok = target && check_options(&s) && load_choices(&s) && gg_write_out(s.d, m->main) &&
-	          expand_unsupported(&s, m->main) && select_graph(&s, m->main) && finish(&s);
+	bool ok = target && gg_target_describe(d, m, o->target) && check_options(&s) && load_choices(&s) &&
+	          gg_write_out(s.d, m->main) && expand_unsupported(&s, m->main) &&
+	          select_graph(&s, m->main) && finish(&s);
 	if (ok && s.nhost)
 		gg_note(d, "%d node%s on the host, as target '%s' has no kernels for %s", s.nhost,
 		        s.nhost == 1 ? " runs" : "s run", s.t->name, s.host.p);

@@ -45,8 +45,12 @@ const gg_target *gg_target_need(gg_diag *d, const char *name); /* the same; NULL
 /* What kernels are made for: of "cuda:sm_90" 90, of "cuda:FILE" what the file says, of "cuda" an H200. */
 typedef struct gg_device_kind {
 	int arch, processors;
+	const char *text; /* what describes it; NULL: nothing does */
 } gg_device_kind;
 bool gg_target_device(gg_diag *d, const char *target, gg_device_kind *out);
+/* What "cuda:FILE" says goes along with the model, and is read again from there. */
+bool gg_target_describe(gg_diag *d, gg_model *m, const char *target);
+bool gg_model_device(gg_diag *d, gg_model *m, gg_device_kind *out);
 /* The target as graphs name it: "cuda:FILE" is "cuda:sm_90" there. NULL: reported. */
 const char *gg_target_name(gg_diag *d, const char *target);
 const gg_target *const *gg_target_list(int *n);

@@ -73,6 +73,23 @@ try 'a plan of a machine without a device' cmp "$tmp/none.plan" <(gg-select -q -
 mkdir "$tmp/moved" && mv "$tmp/none.plan" "$tmp/moved/p"
 GG_CACHE=off try 'which runs without a compiler or a cache' gg-run -q --data x="$tmp/x.npy" --steps=5 \
 	--expect d="$tmp/want/output_0.npy" "$tmp/moved/p"
+# Measured choices are text, and are made again without measuring; deterministic ones give the same bits.
+for m in half_conv resnet_slim bert_tiny; do
+	d=data/models/$m
+	gg-parse "$d/model.onnx" | gg-opt | gg-select -q --layout=auto --precision=tf32 --target=cuda -o "$tmp/s.gg"
+	try "$m, tuned" gg-build --weights="$d" --tune=3 --save-choices="$tmp/a.txt" -o "$tmp/t.plan" "$tmp/s.gg"
+	try "$m, from there" gg-run -q --weights="$d" --test "$d" --rtol=0.02 --atol=0.02 --steps=3 "$tmp/t.plan"
+	gg-build --weights="$d" --tune=3 --choices="$tmp/a.txt" --save-choices="$tmp/b.txt" -o "$tmp/t.plan" "$tmp/s.gg" 2>"$tmp/log"
+	try "$m, choices that are read are not measured" cmp "$tmp/a.txt" "$tmp/b.txt"
+	gg-build -q --weights="$d" --tune=3 --deterministic -o "$tmp/same.plan" "$tmp/s.gg"
+	for k in $(seq 20); do
+		gg-run -q --weights="$d" --inputs "$d" --outputs "$tmp/same" "$tmp/same.plan" && cat "$tmp"/same/* | cksum
+	done >"$tmp/sums" 2>"$tmp/log"
+	[ "$(wc -l <"$tmp/sums")" = 20 ] && [ "$(sort -u "$tmp/sums" | wc -l)" = 1 ]
+	say $? "$m, deterministic: 20 runs with the same bits"
+done
+gg-run --describe-device >"$tmp/here.json" 2>"$tmp/log"
+try 'a device that is described' gg-select -q --target="cuda:$tmp/here.json" -o "$tmp/d.gg" cuda/branches.gg
 # Two graphs in one process: one learns, the other looks at what it has learned.
 x=../examples/digits
 gg-opt -q --pass=loss:kind=softmax_cross_entropy:target=y,grad,momentum:lr=0.05 $x.gg | gg-opt -q -o "$tmp/train.gg"

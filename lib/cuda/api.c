@@ -71,7 +71,7 @@ void cuda_stub(void *f)
 	const struct {
 		const entry *list;
 		void *table;
-	} all[] = {{cu_list, &cu}, {lt_list, &lt}, {dnn_list, &dnn}};
+	} all[] = {{cu_list, &cu}, {lt_list, &lt}};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		for (const entry *e = all[i].list; e->name; e++)

@@ -14,7 +14,7 @@
 /* clang-format off */
 #define CU_FUNCTIONS(F) \
 	F(cuInit) F(cuDriverGetVersion) F(cuGetErrorString) F(cuGetErrorName) F(cuDeviceGet) \
-	F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) \
+	F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) \
 	F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemAllocHost) F(cuMemcpyHtoDAsync) \
 	F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) F(cuStreamWaitEvent) \
 	F(cuStreamSynchronize) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
@@ -59,7 +59,7 @@ bool cuda_open_driver(gg_diag *d);
 bool cuda_open_rtc(gg_diag *d);
 bool cuda_open_lt(gg_diag *d);
 bool cuda_open_dnn(gg_diag *d);
-/* Every function but NVRTC's is this one. */
+/* Every function of the driver and of cuBLASLt is this one. */
 void cuda_stub(void *f);
 /* What a call gave: 0 is good. False: reported; `what` is what was tried. */
 bool cuda_ok(gg_diag *d, CUresult r, const char *what);

@@ -168,8 +168,8 @@ void cuda_cache(const char *name, const void *p, size_t n)
 		gg_buf_add(&b, magic, 8);
 		gg_buf_add(&b, &hash, 8);
 		gg_buf_add(&b, p, n);
+		pthread_mutex_lock(&lock); /* gg_write_file looks at the umask */
 		gg_write_file(&silent, gg_printf(&a, "%s/%s", dir, name), b.p, b.len);
-		pthread_mutex_lock(&lock);
 		total += total < 0 ? 0 : (int64_t)b.len;
 		if (total < 0 || total > limit())
 			total = trim(dir, limit());

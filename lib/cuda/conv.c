@@ -514,12 +514,14 @@ static bool estimate_own(gg_call *c, conv *k, const dnn_conv *o)
 }
 
 /* A kernel of our own where it measures better, or where cuDNN has none. */
-static bool compare_own(gg_call *c, conv *k, const dnn_conv *o)
+static bool compare_own(gg_call *c, conv *k, const dnn_conv *o, int known)
 {
 	cuda_tile t;
 	cuda_wgmma w;
 	bool tile = as_tile(c, k, o, &t), product = as_product(c, k, o, &w), own = k->norm != NULL;
 	float best = k->plan ? dnn_plan_ms(k->plan) : 0, ms[2] = {-1, -1};
+	tile &= known != DNN_PRODUCT_BETTER;
+	product &= known != DNN_TILE_BETTER;
 	if ((!tile && !product) || (k->plan && best <= 0))
 		return true;
 	if (!need_norm(c, k, o) || (tile && !cuda_tile_make(c->d, &t, &k->own)) ||
@@ -536,6 +538,8 @@ static bool compare_own(gg_call *c, conv *k, const dnn_conv *o)
 		tile = ms[0] > 0 && ms[0] < best;
 		best = tile ? ms[0] : best;
 		product = ms[1] > 0 && ms[1] < best;
+		if (tile || product)
+			dnn_plan_worse(k->plan, product ? "product" : "tile");
 	}
 	if (!product)
 		k->product.k.f = NULL;
@@ -551,12 +555,13 @@ static bool has_engine(const conv *k) { return k->plan || k->own.f || k->product
 /* A kernel of our own, or cuDNN's; false: reported, or there is none. */
 static bool choose_engine(gg_call *c, conv *k, const dnn_conv *o, const dnn_conv *asked, size_t *workspace)
 {
-	if ((cuda_tune() < 2 || cuda_own()) && !estimate_own(c, k, o))
+	int known = dnn_conv_known(asked);
+	if (!known && (cuda_tune() < 2 || cuda_own()) && !estimate_own(c, k, o))
 		return false;
 	if (has_engine(k))
 		return true;
-	k->plan = dnn_conv_plan(c->d, asked, workspace);
-	return compare_own(c, k, o) && has_engine(k);
+	k->plan = known < 0 ? NULL : dnn_conv_plan(c->d, asked, workspace);
+	return compare_own(c, k, o, known) && has_engine(k);
 }
 
 static bool make_engine(gg_call *c, conv *k, dnn_conv *o, size_t *workspace)
@@ -660,6 +665,7 @@ static bool run(gg_call *c)
 static void release(gg_call *c)
 {
 	conv *k = c->state;
+	dnn_settle();
 	if (!k)
 		return;
 	if (k->weight)

@@ -9,28 +9,50 @@ static gg_built *made;
 static size_t nmade, cap_made;
 static gg_arena kept;
 
-void cuda_give(const char *name, const void *bytes, size_t n)
+bool cuda_give(gg_diag *d, const char *kind, const char *name, const void *bytes, size_t n)
 {
-	gg_built *g = gg_alloc(&kept, sizeof *g);
+	gg_built *g;
 
+	if (!strcmp(kind, "choices")) {
+		bool good = cuda_take_choices(d, bytes, n, dnn_expect);
+		dnn_start();
+		return good;
+	}
+	dnn_settle();
+	g = gg_alloc(&kept, sizeof *g);
 	*g = (gg_built){.name = gg_strdup(&kept, name), .bytes = bytes, .n = n};
 	gg_map_puts(&given, g->name, g);
+	return true;
 }
 
-const gg_built *cuda_built(size_t *n)
-{
-	*n = nmade;
-	return made;
-}
+const gg_built *cuda_given(const char *name) { return gg_map_gets(&given, name); }
 
-static void note_made(const char *name, const char *text, const void *p, size_t n)
+static void note_made(const char *kind, const char *name, const char *text, const void *p, size_t n)
 {
-	gg_built g = {.name = gg_strdup(&kept, name), .source = gg_strdup(&kept, text), .n = n};
+	gg_built g = {.kind = kind,
+	              .name = gg_strdup(&kept, name),
+	              .source = text ? gg_strdup(&kept, text) : NULL,
+	              .n = n};
 	void *copy = gg_alloc(&kept, n + 1);
 
 	memcpy(copy, p, n);
 	g.bytes = copy;
 	GG_PUSH(made, nmade, cap_made, g);
+}
+
+static void keep_engine(const char *name, const void *p, size_t n) { note_made("engine", name, NULL, p, n); }
+
+/* Choices last: by then a load has the engines. */
+const gg_built *cuda_built(size_t *n)
+{
+	char *choices = cuda_choices();
+
+	dnn_keep(keep_engine);
+	if (choices)
+		note_made("choices", "cuda", NULL, choices, strlen(choices));
+	free(choices);
+	*n = nmade;
+	return made;
 }
 
 char *cuda_cubin(gg_diag *d, const char *text)
@@ -41,7 +63,7 @@ char *cuda_cubin(gg_diag *d, const char *text)
 	                             (unsigned long long)gg_hash(text, len, 1),
 	                             (unsigned long long)gg_hash(text, len, 2));
 	const char *file = gg_printf(&a, "%s.cubin", name);
-	const gg_built *g = gg_map_gets(&given, name);
+	const gg_built *g = cuda_given(name);
 	char *p = NULL;
 
 	if (g) {
@@ -53,7 +75,7 @@ char *cuda_cubin(gg_diag *d, const char *text)
 			cuda_cache(file, p, n);
 	}
 	if (p)
-		note_made(name, text, p, n);
+		note_made("cubin", name, text, p, n);
 	gg_arena_fini(&a);
 	return p;
 }

@@ -108,8 +108,13 @@ void cuda_offset(gg_buf *b, const char *nm, const char *i, int rank, const int64
 
 static bool open_backend(gg_diag *d, int threads) { return cuda_open_device(d); }
 
-static const gg_offline offline = {
-    .open = cuda_open_offline, .built = cuda_built, .give = cuda_give, .deferred = cuda_deferred};
+static int arch(void) { return cuda_sm; }
+
+static const gg_offline offline = {.open = cuda_open_offline,
+                                   .built = cuda_built,
+                                   .give = cuda_give,
+                                   .deferred = cuda_deferred,
+                                   .want = cuda_want};
 
 const gg_backend *gg_backend_query(uint32_t abi);
 const gg_backend *gg_backend_query(uint32_t abi)
@@ -119,6 +124,8 @@ const gg_backend *gg_backend_query(uint32_t abi)
 	                             .name = "cuda",
 	                             .open = open_backend,
 	                             .version = cuda_version,
+	                             .arch = arch,
+	                             .describe = cuda_card_text,
 	                             .kernels = kernels,
 	                             .nkernels = sizeof kernels / sizeof *kernels,
 	                             .device = &cuda_device,

@@ -13,9 +13,13 @@
 extern CUstream cuda_stream; /* the queue */
 extern int cuda_sm;          /* 90 */
 extern int cuda_processors;
+extern CUcontext cuda_context;
+extern const char *cuda_description; /* of a device that need not be there; NULL: there is none */
+const char *cuda_where(void);        /* ", NVIDIA H200, driver 13.0", or "" where there is no device */
 extern const gg_device cuda_device;
 bool cuda_open_device(gg_diag *d);
 const char *cuda_version(void);
+char *cuda_card_text(void); /* the device at hand; free it */
 /* How many algorithms of a library are measured where there are several; up to 1: its first is taken. */
 int cuda_tune(void);
 /* Milliseconds of one run of what only puts work into the queue, the least of some; below 0: it fails. */
@@ -24,14 +28,25 @@ float cuda_measure(bool (*run)(void *p), void *p);
 /* ---- offline.c: no device */
 extern bool cuda_is_offline;
 bool cuda_open_offline(gg_diag *d, int sm, int processors);
-size_t cuda_deferred(size_t i, const char **what);
+size_t cuda_deferred(size_t i, const char **what, bool *compiled);
+void cuda_want(const char *what, const char *value);
 /* ---- cache.c */
 char *cuda_cached(const char *name, size_t *n); /* malloc'ed, a 0 behind it; NULL: it is not there */
 void cuda_cache(const char *name, const void *p, size_t n);
+/* ---- choices.c */
+extern bool cuda_deterministic; /* what adds in another order each time is not for this process */
+/* What `library` has chosen for `key`; NULL: nothing, or another version did. Good as long as the process. */
+const char *cuda_choice(const char *library, const char *key);
+bool cuda_has_choice(const char *key); /* of any library */
+void cuda_choose(const char *library, const char *key, const char *text);
+/* d, which must live on, is told when they do not hold. False: that is no such text. */
+bool cuda_take_choices(gg_diag *d, const char *text, size_t n, void (*each)(const char *key));
+char *cuda_choices(void); /* all of them; free it. NULL: there are none */
 /* ---- cubin.c */
 char *cuda_cubin(gg_diag *d, const char *text); /* malloc'ed; NULL: reported */
 char *cuda_nvrtc(gg_diag *d, const char *text, size_t *n);
-void cuda_give(const char *name, const void *bytes, size_t n);
+bool cuda_give(gg_diag *d, const char *kind, const char *name, const void *bytes, size_t n);
+const gg_built *cuda_given(const char *name); /* NULL: no plan brought it */
 const gg_built *cuda_built(size_t *n);
 
 /* ---- jit.c ------------------------------------------------------------------------------------- */
@@ -145,6 +160,9 @@ double cuda_wgmma_us(const cuda_wgmma *o);   /* by estimate */
 double cuda_library_us(const cuda_wgmma *o); /* of cuBLASLt or cuDNN, without its Gelu */
 bool cuda_own(void);                         /* for tests: it is taken wherever it fits */
 bool cuda_wgmma_make(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *p);
+/* What was measured: is it better than the libraries? 0: nobody knows; below 0: it is not. */
+int cuda_wgmma_known(const cuda_wgmma *o);
+void cuda_wgmma_judge(const cuda_wgmma *o, bool better); /* for those who come later */
 bool cuda_wgmma_run(gg_diag *d, const cuda_wgmma_plan *p, const void *x, const void *w, const void *scale,
                     const void *shift, const void *add, void *y);
 
@@ -171,21 +189,43 @@ typedef struct dnn_conv {
 	bool bias, add, relu;
 	bool scale; /* by channel, before the bias; both are f32 then */
 } dnn_conv;
-typedef struct dnn_plan dnn_plan;
-float dnn_plan_ms(const dnn_plan *p); /* as measured; 0: it was not */
-/* NULL: cuDNN has no engine for it, which only -v reports. Plans are never freed. */
-dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace);
-bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *scale,
-                  const void *bias, const void *add, void *y, void *workspace);
 typedef struct dnn_product { /* y = gelu(relu(x w + bias + add)) */
 	gg_dtype dtype;
 	int64_t batch, m, n, k, sx[3], sw[3]; /* y lies row by row */
 	bool bias, add, relu, gelu;
 } dnn_product;
+/* ---- spec.c: as text */
+typedef struct dnn_spec {
+	enum { DNN_CONV, DNN_PRODUCT } kind;
+	union {
+		dnn_conv conv;
+		dnn_product product;
+	};
+} dnn_spec;
+void dnn_write(gg_buf *b, const dnn_spec *s);
+bool dnn_read(const char *key, dnn_spec *s); /* false: that is none */
+
+typedef struct dnn_plan dnn_plan;
+float dnn_plan_ms(const dnn_plan *p); /* as measured; 0: it was not */
+/* Measured before: below 0 a kernel of our own was better, tile.c's or a product, above 0 the engine; 0:
+ * nobody knows. */
+enum { DNN_TILE_BETTER = -1, DNN_PRODUCT_BETTER = -2 };
+int dnn_conv_known(const dnn_conv *o);
+int dnn_product_known(const dnn_product *o);
+void dnn_plan_worse(dnn_plan *p, const char *better); /* for those who come later */
+/* NULL: cuDNN has no engine for it, which only -v reports. Plans are never freed. */
+dnn_plan *dnn_conv_plan(gg_diag *d, const dnn_conv *o, size_t *workspace);
+bool dnn_conv_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *scale,
+                  const void *bias, const void *add, void *y, void *workspace);
 dnn_plan *dnn_product_plan(gg_diag *d, const dnn_product *o, size_t *workspace);
 bool dnn_product_run(gg_diag *d, const dnn_plan *p, const void *x, const void *w, const void *bias,
                      const void *add, void *y, void *workspace);
-const char *dnn_version(void);
+void dnn_expect(const char *key); /* of a choice: that plan will be wanted ... */
+void dnn_start(void);             /* ... and is made meanwhile */
+void dnn_settle(void);            /* but for what nobody has asked for by now */
+void dnn_keep(void (*keep)(const char *name, const void *p, size_t n));
+/* Without a device: how many engines are left to the load, to be compiled, or to be chosen too. */
+size_t dnn_deferred(bool compile);
 void dnn_use_stream(void); /* cuda_stream is another one now */
 
 static inline size_t cuda_round(size_t n) { return gg_round_up(n, 256); }

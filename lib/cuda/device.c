@@ -5,6 +5,7 @@
 #include <string.h>
 
 CUstream cuda_stream;
+CUcontext cuda_context;
 int cuda_sm, cuda_processors;
 
 /* Two pinned pieces take turns: one is filled while the other is on its way. One core fills them slower than
@@ -14,8 +15,7 @@ static struct lane {
 	char *pinned[2];
 	CUevent sent[2];
 } lanes[LANES];
-static CUcontext context;
-static char name[256], version[512];
+static char name[256], version[512], where[300];
 
 typedef struct block {
 	CUdeviceptr p;
@@ -65,8 +65,8 @@ bool cuda_open_device(gg_diag *d)
 
 	if (!cuda_open_driver(d) || !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
 	    !cuda_ok(d, cu.cuDeviceGet(&dev, 0), "there is no device") ||
-	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&context, dev), "cannot open the device") ||
-	    !cuda_ok(d, cu.cuCtxSetCurrent(context), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&cuda_context, dev), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuCtxSetCurrent(cuda_context), "cannot open the device") ||
 	    !cuda_ok(d, cu.cuStreamCreate(&cuda_stream, CU_STREAM_NON_BLOCKING), "cannot make a stream"))
 		return false;
 	cu.cuDeviceGetName(name, sizeof name, dev);
@@ -93,10 +93,78 @@ const char *cuda_version(void)
 	return version;
 }
 
+const char *cuda_where(void)
+{
+	int driver = 0;
+
+	if (*name && !*where && !cu.cuDriverGetVersion(&driver))
+		snprintf(where, sizeof where, ", %s, driver for CUDA %d.%d", name, driver / 1000,
+		         driver % 1000 / 10);
+	return where;
+}
+
+/* In the form of lib/target/h200.json, which is cuDNN's. */
+char *cuda_card_text(void)
+{
+#define A(x) CU_DEVICE_ATTRIBUTE_##x
+	static const struct {
+		const char *name;
+		CUdevice_attribute a[3]; /* 0: no further one */
+	} row[] = {{"maxGridSize", {A(MAX_GRID_DIM_X), A(MAX_GRID_DIM_Y), A(MAX_GRID_DIM_Z)}},
+	           {"maxBlockSize", {A(MAX_BLOCK_DIM_X), A(MAX_BLOCK_DIM_Y), A(MAX_BLOCK_DIM_Z)}},
+	           {"regsPerBlock", {A(MAX_REGISTERS_PER_BLOCK)}},
+	           {"multiProcessorCount", {A(MULTIPROCESSOR_COUNT)}},
+	           {"warpSize", {A(WARP_SIZE)}},
+	           {"maxSharedMemoryPerBlock", {A(MAX_SHARED_MEMORY_PER_BLOCK)}},
+	           {"maxSharedMemoryPerBlockOptin", {A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)}},
+	           {"reservedSharedMemoryPerBlock", {A(RESERVED_SHARED_MEMORY_PER_BLOCK)}},
+	           {"maxRegistersPerSM", {A(MAX_REGISTERS_PER_MULTIPROCESSOR)}},
+	           {"maxCtasPerSM", {A(MAX_BLOCKS_PER_MULTIPROCESSOR)}},
+	           {"maxThreadsPerBlock", {A(MAX_THREADS_PER_BLOCK)}},
+	           {"maxThreadsPerSM", {A(MAX_THREADS_PER_MULTIPROCESSOR)}},
+	           {"pciDeviceId", {A(PCI_DEVICE_ID)}},
+	           {"isTccDriver", {A(TCC_DRIVER)}},
+	           {"supportCoopLaunch", {A(COOPERATIVE_LAUNCH)}},
+	           {"smClockRateKHz", {A(CLOCK_RATE)}},
+	           {"memClockRateKHz", {A(MEMORY_CLOCK_RATE)}},
+	           {"l2CacheSize", {A(L2_CACHE_SIZE)}}};
+#undef A
+	size_t memory = 0;
+	int driver = 0;
+	gg_buf b = {0};
+
+	cu.cuDeviceTotalMem(&memory, 0);
+	cu.cuDriverGetVersion(&driver);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		int n = row[i].a[1] ? 3 : 1;
+		gg_buf_printf(&b, "%s\"%s\":%s", i ? "," : "{", row[i].name, n > 1 ? "[" : "");
+		for (int k = 0; k < n; k++)
+			gg_buf_printf(&b, "%s%d", k ? "," : "", attribute(0, row[i].a[k]));
+		gg_buf_str(&b, n > 1 ? "]" : "");
+	}
+	gg_buf_printf(&b,
+	              ",\"totalGlobalMem\":%zu,\"cudaDeviceId\":0,\"deviceVer\":%d,\"driverVer\":%d,"
+	              "\"deviceName\":\"%s\"}\n",
+	              memory, cuda_sm * 10, driver, name);
+	return b.p;
+}
+
+static int tries = -1;
+
 int cuda_tune(void)
 {
 	const char *s = getenv("GG_CUDA_TUNE");
-	return s ? atoi(s) : 0;
+	return tries >= 0 ? tries : s ? atoi(s) : 0;
+}
+
+void cuda_want(const char *what, const char *value)
+{
+	if (!strcmp(what, "tune"))
+		tries = atoi(value);
+	else if (!strcmp(what, "deterministic"))
+		cuda_deterministic = true;
+	else if (!strcmp(what, "device"))
+		cuda_description = value;
 }
 
 /* Several runs between two events, so that the time of a launch is hidden. */
@@ -227,7 +295,7 @@ static void *carry_beside(void *p)
 {
 	cargo *c = p;
 
-	c->good = !cu.cuCtxSetCurrent(context) && carry(&c->d, c);
+	c->good = !cu.cuCtxSetCurrent(cuda_context) && carry(&c->d, c);
 	return NULL;
 }
 

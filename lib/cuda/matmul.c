@@ -297,12 +297,18 @@ static bool propose(gg_call *c, product *p, chosen *k)
 	cublasLtMatmulPreference_t pref = NULL;
 	cublasLtMatmulHeuristicResult_t r[MAX_ALGOS];
 	size_t room = WORKSPACE;
+	uint32_t apart = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 	int found = 0, want = cuda_tune() < 1 ? 1 : cuda_tune() > MAX_ALGOS ? MAX_ALGOS : cuda_tune();
 	bool good = ok(c, lt.cublasLtMatmulPreferenceCreate(&pref), "preference") &&
 	            ok(c,
 	               lt.cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
 	                                                       &room, sizeof room),
 	               "preference") &&
+	            (!cuda_deterministic ||
+	             ok(c,
+	                lt.cublasLtMatmulPreferenceSetAttribute(
+	                    pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &apart, sizeof apart),
+	                "preference")) &&
 	            ok(c,
 	               lt.cublasLtMatmulAlgoGetHeuristic(handle, p->op, p->la, p->lb, p->lc, p->lc, pref,
 	                                                 want, r, &found),
@@ -321,8 +327,64 @@ static bool propose(gg_call *c, product *p, chosen *k)
 	return good;
 }
 
+/* With the device that it chooses for. */
+static const char *library(void)
+{
+	static char text[512];
+	size_t v = lt.cublasLtGetVersion();
+
+	if (!*text)
+		snprintf(text, sizeof text, "cuBLASLt %zu.%zu.%zu, sm_%d%s", v / 10000, v % 10000 / 100,
+		         v % 100, cuda_sm, cuda_where());
+	return text;
+}
+
+static void write_key(const struct key *k, char *to, size_t n)
+{
+	snprintf(to, n,
+	         "matmul %s rows %lld cols %lld inner %lld batch %lld sa %lld sb %lld ta %d tb %d compute %d "
+	         "epilogue %d term %d",
+	         gg_dtype_name((gg_dtype)k->type), (long long)k->rows, (long long)k->cols,
+	         (long long)k->inner, (long long)k->batch, (long long)k->sa, (long long)k->sb, k->ta, k->tb,
+	         k->compute, k->epilogue, k->term);
+}
+
+/* "algorithm 1f...,  workspace 0", and the time where it was measured. cuBLASLt's own bytes, which serve the
+ * version that gave them. */
+static bool read_choice(const char *text, chosen *k)
+{
+	unsigned long long word[8], workspace;
+	int n = 0;
+
+	if (!text ||
+	    sscanf(text, "algorithm %16llx%16llx%16llx%16llx%16llx%16llx%16llx%16llx workspace %llu%n",
+	           &word[0], &word[1], &word[2], &word[3], &word[4], &word[5], &word[6], &word[7], &workspace,
+	           &n) != 9 ||
+	    workspace > WORKSPACE)
+		return false;
+	for (int i = 0; i < 8; i++)
+		k->algo.data[i] = word[i];
+	k->workspace = workspace;
+	return true;
+}
+
+static void keep_choice(const char *key, const chosen *k)
+{
+	gg_buf b = {0};
+
+	gg_buf_str(&b, "algorithm ");
+	for (int i = 0; i < 8; i++)
+		gg_buf_printf(&b, "%016llx", (unsigned long long)k->algo.data[i]);
+	gg_buf_printf(&b, " workspace %zu", k->workspace);
+	if (k->ms > 0)
+		gg_buf_printf(&b, ", %.4g ms", (double)k->ms);
+	cuda_choose(library(), key, cuda_is_offline ? "?" : b.p);
+	gg_buf_fini(&b);
+}
+
 static bool choose(gg_call *c, product *p, const struct key *key)
 {
+	char name[512];
 	chosen *k = all_chosen;
 	while (k && memcmp(&k->key, key, sizeof *key))
 		k = k->next;
@@ -330,11 +392,16 @@ static bool choose(gg_call *c, product *p, const struct key *key)
 		k = gg_xcalloc(1, sizeof *k);
 		memcpy(&k->key, key, sizeof *key);
 		double start = gg_clock();
-		if (!propose(c, p, k)) {
+		write_key(key, name, sizeof name);
+		bool known = read_choice(cuda_choice(library(), name), k);
+		if (!known && !propose(c, p, k)) {
 			free(k);
 			return false;
 		}
-		gg_verbose(c->d, "cuBLASLt's algorithm found in %.1f ms", 1e3 * (gg_clock() - start));
+		if (!known)
+			keep_choice(name, k);
+		gg_verbose(c->d, "cuBLASLt: %s: %s in %.1f ms", name, known ? "chosen before" : "found",
+		           1e3 * (gg_clock() - start));
 		k->next = all_chosen;
 		all_chosen = k;
 	}
@@ -423,7 +490,7 @@ static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
 	size_t workspace;
 	gg_dtype t = c->out[0].dtype;
 	if (!h->activation || strcmp(h->activation, "Gelu") || gg_dtype_size(t) != 2 || h->add >= 0 ||
-	    p->alpha != 1 || r > 3 || cuda_tune() < 2)
+	    p->alpha != 1 || r > 3)
 		return false;
 	dnn_product o;
 	memset(&o, 0, sizeof o);
@@ -438,12 +505,17 @@ static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
 	       sizeof o.sw);
 	o.bias = p->bias >= 0;
 	o.gelu = true;
-	if (o.n % 8 || o.k % 8 || !(p->fused = dnn_product_plan(c->d, &o, &workspace)))
+	if (o.n % 8 || o.k % 8)
+		return false;
+	int known = dnn_product_known(&o);
+	if (known < 0 || (!known && cuda_tune() < 2) || !(p->fused = dnn_product_plan(c->d, &o, &workspace)))
 		return false;
 	float apart = p->ms + gelu_ms(c);
-	gg_verbose(c->d, "node '%s': Gelu in the product's engine %.4f ms, behind it %.4f ms",
-	           gg_node_name(c->node), (double)dnn_plan_ms(p->fused), (double)apart);
-	if (dnn_plan_ms(p->fused) >= apart) {
+	if (!known)
+		gg_verbose(c->d, "node '%s': Gelu in the product's engine %.4f ms, behind it %.4f ms",
+		           gg_node_name(c->node), (double)dnn_plan_ms(p->fused), (double)apart);
+	if (!known && dnn_plan_ms(p->fused) >= apart) {
+		dnn_plan_worse(p->fused, "apart");
 		p->fused = NULL;
 		return false;
 	}
@@ -475,11 +547,12 @@ static bool as_own(const gg_call *c, const product *p, const shape *m, const cud
  * asked, or by measure after. */
 static bool choose_engine(gg_call *c, product *p, const shape *m, cuda_head *h, bool tf32, bool relu)
 {
-	bool tuned = cuda_tune() > 1 && !cuda_own();
 	cuda_wgmma o;
 	bool fits = as_own(c, p, m, h, relu, &o);
-	bool own = fits && !tuned &&
-	           (cuda_own() ||
+	int known = fits ? cuda_wgmma_known(&o) : 0;
+	bool tuned = cuda_tune() > 1 && !cuda_own() && !known;
+	bool own = fits && !tuned && known >= 0 &&
+	           (cuda_own() || known ||
 	            cuda_wgmma_us(&o) < cuda_library_us(&o) + (o.gelu ? 1e3 * (double)gelu_ms(c) : 0));
 	if (!own && (!open_library(c) || !make_product(c, p, m, tf32, relu)))
 		return false;
@@ -492,6 +565,7 @@ static bool choose_engine(gg_call *c, product *p, const shape *m, cuda_head *h, 
 		gg_verbose(c->d, "node '%s': %.4f ms by a kernel of our own, %.4f ms by the libraries",
 		           gg_node_name(c->node), (double)p->own.ms, (double)other);
 		own = p->own.ms > 0 && p->own.ms < other;
+		cuda_wgmma_judge(&o, own);
 	}
 	if (!own) {
 		p->own.k.f = NULL;

@@ -1,12 +1,14 @@
 /* The libraries where there is no device: calls that do nothing and say that all went well, so that kernels
- * are prepared as on a device, and what they have compiled goes into the plan. NVRTC alone is
- * real. What a library would have chosen is counted: it is chosen when the plan is loaded. */
+ * are prepared as on a device, and what they have compiled goes into the plan. NVRTC is real, and cuDNN,
+ * which can choose for a device that is described. What else a library would have chosen is counted: it is
+ * chosen when the plan is loaded. */
 #include "cuda.h"
 #include <stdlib.h>
 #include <string.h>
 
 bool cuda_is_offline;
-static size_t products, engines;
+const char *cuda_description;
+static size_t products;
 
 static int nothing(void) { return 0; }
 
@@ -43,24 +45,6 @@ static cublasStatus_t choose(cublasLtHandle_t h, cublasLtMatmulDesc_t op, cublas
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t descriptor(cudnnBackendDescriptorType_t t, cudnnBackendDescriptor_t *out)
-{
-	engines += t == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-	*out = (cudnnBackendDescriptor_t)(void *)&something;
-	return CUDNN_STATUS_SUCCESS;
-}
-
-static cudnnStatus_t ask(const cudnnBackendDescriptor_t x, cudnnBackendAttributeName_t a,
-                         cudnnBackendAttributeType_t t, int64_t most, int64_t *n, void *out)
-{
-	if (n)
-		*n = a == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE ? 0 : 1;
-	if (out && most > 0 && t == CUDNN_TYPE_INT64)
-		*(int64_t *)out = 0;
-	return CUDNN_STATUS_SUCCESS;
-}
-
-static const char *no_error(cudnnStatus_t s) { return ""; }
 static const char *no_lt_error(cublasStatus_t s) { return ""; }
 
 bool cuda_open_offline(gg_diag *d, int sm, int processors)
@@ -79,16 +63,14 @@ bool cuda_open_offline(gg_diag *d, int sm, int processors)
 	cu.cuModuleGetFunction = function;
 	lt.cublasLtMatmulAlgoGetHeuristic = choose;
 	lt.cublasLtGetStatusString = no_lt_error;
-	dnn.cudnnBackendCreateDescriptor = descriptor;
-	dnn.cudnnBackendGetAttribute = ask;
-	dnn.cudnnGetErrorString = no_error;
 	return cuda_open_rtc(d);
 }
 
-size_t cuda_deferred(size_t i, const char **what)
+size_t cuda_deferred(size_t i, const char **what, bool *compiled)
 {
-	static const char *const name[] = {"cuBLASLt algorithm", "cuDNN engine"};
+	static const char *const name[] = {"cuBLASLt algorithm", "cuDNN engine", "cuDNN engine"};
 
-	*what = i < 2 ? name[i] : NULL;
-	return i == 0 ? products : i == 1 ? engines : 0;
+	*what = i < 3 ? name[i] : NULL;
+	*compiled = i == 2;
+	return i == 0 ? products : i < 3 ? dnn_deferred(*compiled) : 0;
 }

@@ -10,6 +10,7 @@
  * barrier for each place of the ring carry all order between producers and consumers. Rows and
  * columns that a tile has too many are zeros as TMA brings them, and not stored. */
 #include "cuda.h"
+#include "../tool.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +342,55 @@ static bool run_trial(void *q)
 	return cuda_wgmma_run(t->d, t->p, t->x, t->w, t->scale, t->shift, t->add, t->y);
 }
 
+/* ---- choices as text ----------------------------------------------------------------------------- */
+
+static const char *library(void)
+{
+	static char text[512];
+
+	if (!*text)
+		snprintf(text, sizeof text, "gg %s, sm_%d%s", gg_version, cuda_sm, cuda_where());
+	return text;
+}
+
+static const char *key_of(const char *what, const cuda_wgmma *o, char key[256])
+{
+	snprintf(key, 256, "%s %s m %lld n %lld k %lld%s%s%s%s%s%s%s", what, gg_dtype_name(o->dtype),
+	         (long long)o->m, (long long)o->n, (long long)o->k, o->turned ? " turned" : "",
+	         o->scale ? " scale" : "", o->shift ? " shift " : "", o->shift ? gg_dtype_name(o->shift) : "",
+	         o->add ? " add" : "", o->relu ? " relu" : "", o->gelu ? " gelu" : "");
+	return key;
+}
+
+int cuda_wgmma_known(const cuda_wgmma *o)
+{
+	char key[256];
+	const char *text = cuda_choice(library(), key_of("kernel of product", o, key));
+	return !text ? 0 : !strcmp(text, "own") ? 1 : -1;
+}
+
+void cuda_wgmma_judge(const cuda_wgmma *o, bool better)
+{
+	char key[256];
+	cuda_choose(library(), key_of("kernel of product", o, key), better ? "own" : "library");
+}
+
+/* Below 0: nobody has measured. */
+static int known_tile(const cuda_wgmma *o)
+{
+	char key[256];
+	const char *text = cuda_choice(library(), key_of("tile of product", o, key));
+	int i = -1;
+	return text && sscanf(text, "tile %d", &i) == 1 && i < NTILES ? i : -1;
+}
+
+static void keep_tile(const cuda_wgmma *o, int i, float ms)
+{
+	char key[256], text[64];
+	snprintf(text, sizeof text, "tile %d, %.4g ms", i, (double)ms);
+	cuda_choose(library(), key_of("tile of product", o, key), text);
+}
+
 /* What was measured before: networks repeat their layers. */
 typedef struct chosen {
 	cuda_wgmma_plan p;
@@ -356,6 +406,7 @@ static bool measure(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *best)
 	const int64_t elements[] = {o->m * o->k, o->n * o->k, o->n * 2, o->n * 2, o->add ? o->m * o->n : 0,
 	                            o->m * o->n};
 	bool good = true;
+	int first = -1;
 	for (int i = 0; i < 6 && good; i++)
 		good = (*buffer[i] = cuda_device.alloc(d, (size_t)elements[i] * 2, "tuning")) &&
 		       cuda_device.fill(d, *buffer[i], 0x2a, (size_t)elements[i] * 2);
@@ -364,9 +415,13 @@ static bool measure(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *best)
 		good = make(d, o, i, &p);
 		t.p = &p;
 		p.ms = good ? cuda_measure(run_trial, &t) : -1;
-		if (p.ms > 0 && (best->ms == 0 || p.ms < best->ms))
+		if (p.ms > 0 && (best->ms == 0 || p.ms < best->ms)) {
 			*best = p;
+			first = i;
+		}
 	}
+	if (first >= 0)
+		keep_tile(o, first, best->ms);
 	for (int i = 0; i < 6; i++)
 		if (*buffer[i])
 			cuda_device.release(*buffer[i]);
@@ -389,9 +444,10 @@ bool cuda_wgmma_make(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *p)
 		*p = k->p;
 		return true;
 	}
-	if (cuda_tune() > 1 && !measure(d, o, p))
+	int known = known_tile(o);
+	if (known < 0 && cuda_tune() > 1 && !measure(d, o, p))
 		return false;
-	if (p->ms == 0 && !make(d, o, cheapest(o), p))
+	if (p->ms == 0 && !make(d, o, known < 0 ? cheapest(o) : known, p))
 		return false;
 	gg_verbose(d, "product %lld x %lld x %lld%s%s: tiles of %d x %d, %.4f ms%s", (long long)o->m,
 	           (long long)o->n, (long long)o->k, o->add ? ", add" : "", o->gelu ? ", Gelu" : "", p->bm,

@@ -120,6 +120,82 @@ explain() { gg-select --explain "$@" 2>&1 >out.gg | cut -f2,3 | paste -sd' '; }
 	run -2 gg-select --target=cpu:sm_90 m.gg
 }
 
+@test "what describes a device goes along with the graph" {
+	sed 's/"multiProcessorCount":132/"multiProcessorCount":78/' "$BATS_TEST_DIRNAME/../../lib/target/h200.json" >small.json
+	gg-select --target=cuda:small.json m.gg >s.gg
+	gg-dump s.gg | grep -q '^meta "device" .*multiProcessorCount.*:78,'
+	gg-dump s.gg | gg-build | gg-dump | grep -q '^meta "device" .*multiProcessorCount.*:78,'
+	gg-select --target=cuda s.gg | gg-dump >a
+	! grep -q '^meta "device"' a
+	gg-dump s.gg | sed 's/multiProcessorCount/processors/' >bad.gg
+	sed -i 's/N,2/2,2/' bad.gg
+	run -3 gg-build bad.gg
+	[[ "$output" = *"the graph's device: it does not describe a device: "* ]]
+}
+
+same() { cmp <(gg-dump | grep -v ^history) <(gg-dump "$1" | grep -v ^history); }
+
+conv() {
+	cat >c.gg <<-'END'
+		input %x : f16[1,16,8,8]
+		const %w : f16[16,16,3,3] = normal(1, 0, 0.1)
+		%c = Conv(%x, %w) {pads=[1,1,1,1]}
+		output %c
+	END
+	gg-select -q --target=cuda --layout=auto c.gg -o c.s
+	gg-build -q --save-choices=a.txt c.s -o a.plan || skip 'there is no NVRTC here'
+	grep -q 'engine ' a.txt || skip 'there is no cuDNN here'
+}
+
+@test "cuDNN chooses without a device; choices are text and are made again" {
+	conv
+	[ "$(head -1 a.txt)" = 'gg-choices 1' ]
+	[[ "$(sed -n 2p a.txt)" = cuDNN\ 9.*,\ sm_90$'\t'conv\ f16\ batch\ 1\ cin\ 16\ cout\ 16\ *\ kernel\ 3x3\ *\ nhwc$'\t'engine\ * ]]
+	gg-dump a.plan | grep -q '^blob .*"kind":"engine"'
+	gg-dump a.plan | grep -q '^blob .*"kind":"choices"'
+	gg-build --choices=a.txt --save-choices=b.txt c.s 2>err | same a.plan
+	cmp a.txt b.txt && [ ! -s err ]
+	# An engine that cuDNN would not have taken first.
+	gg-dump a.plan >a.text
+	sed 's/engine .*/engine 0/' a.txt >own.txt
+	gg-build --choices=own.txt --save-choices=b.txt c.s -o b.plan
+	cmp own.txt b.txt || grep -q 'engine' b.txt
+	# Made by another version: chosen again, and said once.
+	sed 's/cuDNN 9[0-9.]*/cuDNN 9.1.0/' a.txt >old.txt
+	gg-build --choices=old.txt --save-choices=b.txt c.s 2>err >/dev/null
+	cmp a.txt b.txt
+	[ "$(grep -c 'note: choices of cuDNN 9.1.0, sm_90 are made again: here is cuDNN 9' err)" = 1 ]
+}
+
+@test "deterministic choices are marked, and others do not serve them" {
+	conv
+	gg-build -q --deterministic --save-choices=d.txt c.s -o d.plan
+	[ "$(sed -n 2p d.txt)" = deterministic ]
+	gg-build -q --choices=d.txt c.s | same d.plan
+	gg-build -q --deterministic --choices=a.txt --save-choices=b.txt c.s | same d.plan
+	cmp b.txt d.txt
+}
+
+@test "refusals of --tune and --choices" {
+	sed 's/N,2/2,2/' m.gg | gg-select -q --target=cuda -o s.gg
+	gg-select -q --target=cpu m.gg -o cpu.gg
+	echo 'gg-choices 2' >bad.txt
+	run -3 gg-build --choices=bad.txt s.gg
+	[ "$output" = "gg-build: s.gg: bad.txt: these are no choices of gg-build" ] || skip 'there is no NVRTC here'
+	run -2 gg-build --tune=0 s.gg
+	run -2 gg-build --tune=2 --no-kernels s.gg
+	run -4 gg-build --choices=bad.txt cpu.gg
+	[ "$output" = "gg-build: cpu.gg: target 'cpu' has no algorithms to choose" ]
+	gg-select -q --target=cuda m.gg -o n.gg
+	run -4 gg-build --save-choices=x.txt n.gg
+	[ "$output" = "gg-build: n.gg: --tune and --save-choices want shapes that are known" ]
+	gg-run --devices | grep -q '^cuda	not available' || skip 'a device is there'
+	run -5 gg-build --tune=2 s.gg
+	run -5 gg-run --describe-device
+	run -4 gg-run --describe-device --target=cpu
+	[ "$output" = "gg-run: target 'cpu' has no device to describe" ]
+}
+
 @test "gg-run says what is missing" {
 	gg-run --devices | grep -q '^cuda	not available' || skip 'a device is there'
 	gg-select --target=cuda m.gg | gg-build -o m.plan

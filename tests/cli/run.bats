@@ -278,7 +278,7 @@ refused() {
 
 @test "gg-build: what a target lacks, the plan, and a second build" {
 	gg-select --target=cpu --bind N=2 m.gg >s.gg
-	refused 4 "gg-build: s.gg: target 'cpu' has nothing to tune" gg-build --tune s.gg
+	refused 4 "gg-build: s.gg: target 'cpu' has no algorithms to choose" gg-build --tune=2 s.gg
 	refused 4 "gg-build: s.gg: target 'cpu' has one stream, not 2" gg-build --streams=2 s.gg
 	refused 0 "gg-build: s.gg: note: target 'cpu' has no generated kernels: nothing is written to 'd'" \
 		gg-build --dump-kernels=d --streams=1 s.gg

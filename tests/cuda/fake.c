@@ -153,6 +153,7 @@ CUresult cuMemGetInfo(size_t *a, size_t *b)
 	*a = *b - used;
 	return CUDA_SUCCESS;
 }
+CUresult cuDeviceTotalMem(size_t *n, CUdevice d) { return *n = memory(), CUDA_SUCCESS; }
 CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
 {
 	size_t room = (n + 255) / 256 * 256;

@@ -26,7 +26,7 @@ static void add_blob(gg_model *m, gg_extra ***end, const gg_built *k)
 	gg_put_str(&w, "name");
 	gg_put_str(&w, k->name);
 	gg_put_str(&w, "kind");
-	gg_put_str(&w, "cubin");
+	gg_put_str(&w, k->kind);
 	gg_put_str(&w, "bytes");
 	gg_put_bin(&w, k->bytes, k->n);
 	bytes = gg_alloc(&m->arena, buf.len);
@@ -59,39 +59,108 @@ static bool write_source(gg_diag *d, const char *dir, const gg_built *k)
 
 static void say_deferred(gg_diag *d, const gg_offline *o)
 {
+	static const char *const how[] = {"chosen", "compiled"};
 	const char *what;
-	gg_buf b = {0};
+	bool compiled;
 	size_t n;
 
-	for (size_t i = 0; n = o->deferred(i, &what), what; i++)
-		if (n)
-			gg_buf_printf(&b, "%s%zu %s%s", b.len ? ", " : "", n, what, n > 1 ? "s" : "");
-	if (b.len)
-		gg_note(d, "chosen when the plan is loaded: %s", b.p);
-	gg_buf_fini(&b);
+	for (int k = 0; k < 2; k++) {
+		gg_buf b = {0};
+		for (size_t i = 0; n = o->deferred(i, &what, &compiled), what; i++)
+			if (n && compiled == k)
+				gg_buf_printf(&b, "%s%zu %s%s", b.len ? ", " : "", n, what, n > 1 ? "s" : "");
+		if (b.len)
+			gg_note(d, "%s when the plan is loaded: %s", how[k], b.p);
+		gg_buf_fini(&b);
+	}
 }
 
-static bool keep_built(gg_diag *d, gg_model *m, const gg_offline *o, const char *dump)
+static bool save_choices(gg_diag *d, const char *path, const gg_built *k, size_t n)
 {
-	size_t n;
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(k[i].kind, "choices"))
+			return gg_write_file(d, path, k[i].bytes, k[i].n);
+	return gg_error(d, GG_UNSUPPORTED, "there are no choices to write to '%s'", path);
+}
+
+static bool keep_built(gg_diag *d, gg_model *m, const gg_offline *o, const kernel_request *r)
+{
+	size_t n, kernels = 0;
 	const gg_built *k = o->built(&n);
 	gg_extra **end = &m->blobs;
 	bool good = true;
 
 	while (*end)
 		end = &(*end)->next;
-	if (dump && mkdir(dump, 0777) && errno != EEXIST)
-		return gg_error(d, GG_MACHINE, "cannot make the folder '%s': %s", dump, strerror(errno));
+	if (r->dump && mkdir(r->dump, 0777) && errno != EEXIST)
+		return gg_error(d, GG_MACHINE, "cannot make the folder '%s': %s", r->dump, strerror(errno));
 	for (size_t i = 0; i < n && good; i++) {
 		add_blob(m, &end, &k[i]);
-		good = !dump || write_source(d, dump, &k[i]);
+		kernels += k[i].source != NULL;
+		good = !r->dump || !k[i].source || write_source(d, r->dump, &k[i]);
 	}
-	gg_verbose(d, "%zu kernels compiled for %s", n, m->target);
+	gg_verbose(d, "%zu kernels compiled for %s", kernels, m->target);
 	say_deferred(d, o);
-	return good;
+	return good && (!r->save || save_choices(d, r->save, k, n));
 }
 
-bool build_kernels(gg_diag *d, gg_model *m, const char *dump)
+/* A text file, which stays: the backend keeps no copy. */
+static char *read_whole(gg_diag *d, const char *path, size_t *n)
+{
+	enum { MOST = 64 << 20 };
+	gg_source s;
+	char *p = NULL;
+
+	if (!gg_source_open(d, &s, path))
+		return NULL;
+	if (s.len < MOST) {
+		p = gg_xmalloc(s.len + 1);
+		memcpy(p, s.p, *n = s.len);
+	} else {
+		gg_error(d, GG_MALFORMED, "%s: %zu bytes are no choices", path, s.len);
+	}
+	gg_source_close(&s);
+	return p;
+}
+
+/* The device itself where something is to be measured. NULL: reported. */
+static const gg_backend *open_backend(gg_diag *d, const gg_model *m, const gg_device_kind *kind,
+                                      const kernel_request *r)
+{
+	const char *name = gg_target_find(m->target)->backend;
+	gg_diag silent = {.tool = d->tool, .silent = true};
+	const gg_backend *b = r->tune ? gg_backend_load(d, name, 0)
+	                              : gg_backend_load_offline(&silent, name, kind->arch, kind->processors);
+
+	if (b && r->tune && b->arch() != kind->arch) {
+		gg_error(d, GG_MACHINE, "--tune: the device here is an sm_%d, the graph is for '%s'",
+		         b->arch(), m->target);
+		return NULL;
+	}
+	return b;
+}
+
+static bool tell_wishes(gg_diag *d, const gg_offline *o, const gg_device_kind *kind, const kernel_request *r)
+{
+	static char tune[24];
+	char *text;
+	size_t n;
+
+	snprintf(tune, sizeof tune, "%lld", (long long)r->tune);
+	o->want("tune", tune);
+	if (kind->text)
+		o->want("device", kind->text);
+	if (r->deterministic)
+		o->want("deterministic", "");
+	if (!r->choices)
+		return true;
+	if (!(text = read_whole(d, r->choices, &n)))
+		return false;
+	return o->give(d, "choices", r->choices, text, n) ||
+	       gg_error(d, GG_MALFORMED, "%s: these are no choices of gg-build", r->choices);
+}
+
+bool build_kernels(gg_diag *d, gg_model *m, const kernel_request *r)
 {
 	static bool done; /* kernels are kept by process */
 	gg_diag silent = {.tool = d->tool, .where = d->where, .silent = true};
@@ -99,26 +168,39 @@ bool build_kernels(gg_diag *d, gg_model *m, const char *dump)
 	gg_device_kind kind;
 	const gg_backend *b;
 	gg_exec *x = NULL;
+	bool good;
 
 	drop_blobs(m);
 	if (!shapes_known(m->main) || done) {
+		if (r->tune || r->save)
+			return gg_error(d, GG_UNSUPPORTED,
+			                done ? "--tune and --save-choices take one graph"
+			                     : "--tune and --save-choices want shapes that are known");
 		gg_verbose(d, "kernels are compiled when the plan is loaded%s",
 		           done ? "" : ": shapes are not known yet");
 		return true;
 	}
-	if (!gg_target_device(d, m->target, &kind))
+	if (!gg_model_device(d, m, &kind))
 		return false;
-	o.arch = kind.arch;
-	o.processors = kind.processors;
+	if (!r->tune) {
+		o.arch = kind.arch;
+		o.processors = kind.processors;
+	}
 	done = true;
-	b = gg_backend_load_offline(&silent, gg_target_find(m->target)->backend, o.arch, o.processors);
+	b = open_backend(d, m, &kind, r);
+	if (!b && r->tune)
+		return false;
 	if (!b) {
 		gg_verbose(d,
 		           "kernels are compiled when the plan is loaded: the compiler cannot be used here");
 		return true;
 	}
-	if (!(x = gg_exec_new(&silent, m, &o)) || !gg_exec_prepare(x))
+	if (!tell_wishes(d, b->offline, &kind, r))
+		return false;
+	good = (x = gg_exec_new(r->tune ? d : &silent, m, &o)) && gg_exec_prepare(x);
+	if (!good && !r->tune)
 		gg_note(d, "some kernels are compiled when the plan is loaded");
+	good = (good || !r->tune) && keep_built(d, m, b->offline, r);
 	gg_exec_free(x);
-	return keep_built(d, m, b->offline, dump);
+	return good;
 }

@@ -49,6 +49,7 @@ enum {
 	LOAD_STATE,
 	LIST_IO,
 	DEVICES,
+	DESCRIBE,
 	WORLD,
 	TARGET,
 	PROFILE,
@@ -103,6 +104,8 @@ static const gg_option options[] = {
     {WORLD, "world", 0, "W", "run W ranks in one process, on ref; results are NAME.rK"},
     {LIST_IO, "list-io", 0, NULL, "list inputs, outputs and state, and stop"},
     {DEVICES, "devices", 0, NULL, "list the targets of this machine, and stop"},
+    {DESCRIBE, "describe-device", 0, NULL,
+     "print what describes its device, for gg-select --target=cuda:FILE, and stop"},
     {0},
 };
 
@@ -317,6 +320,9 @@ static void take(gg_tool *t, job *j, int id)
 		break;
 	case DEVICES:
 		j->devices = true;
+		break;
+	case DESCRIBE:
+		j->describe = true;
 		break;
 	case COMPARE:
 		if (strcmp(t->value, "ref"))
@@ -579,8 +585,11 @@ int main(int argc, char **argv)
 	for (int id; (id = gg_args_next(&t));)
 		if (!take_files(&t, &j, id))
 			take(&t, &j, id);
-	if (j.devices) {
-		list_devices(&j);
+	if (j.devices || j.describe) {
+		if (j.devices)
+			list_devices(&j);
+		else
+			describe_device(&j);
 		return gg_finish(&t);
 	}
 	if (j.sink && !j.timed)

@@ -137,6 +137,26 @@ bool list_devices(job *j)
 	return good;
 }
 
+bool describe_device(job *j)
+{
+	gg_diag *d = &j->t->d;
+	const char *name = gg_target_find(j->target ? j->target : "cuda")->backend;
+	const gg_backend *b = name ? gg_backend_load(d, name, 1) : NULL;
+	gg_buf text = {0};
+	char *s;
+
+	if (name && !b)
+		return false;
+	if (!b || !b->describe)
+		return gg_error(d, GG_UNSUPPORTED, "target '%s' has no device to describe", j->target);
+	s = b->describe();
+	gg_buf_str(&text, s);
+	free(s);
+	bool good = gg_emit(j->t, &text);
+	gg_buf_fini(&text);
+	return good;
+}
+
 static int by_size(const void *x, const void *y)
 {
 	const double a = *(const double *)x, b = *(const double *)y;

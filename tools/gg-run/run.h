@@ -34,7 +34,7 @@ typedef struct job {
 	const char *inputs, *outputs, *test, *target, *save, *load_state, *eval, *summary, *trace;
 	int64_t steps, epochs, batch, repeat, warmup, sink, save_every, eval_every, hold_out, summary_every;
 	double duration;
-	bool timed, json, compare_ref, list_io, devices, progress, memory;
+	bool timed, json, compare_ref, list_io, devices, describe, progress, memory;
 	bool whole;      /* a short last batch is run too */
 	int64_t shuffle; /* seed; -1: in order */
 	fill fill;
@@ -173,6 +173,7 @@ void print_json(gg_buf *b, const char *name, const gg_tensor *t); /* ,"name":val
 bool list_io(job *j);
 bool list_devices(job *j);
 void memory_lines(const job *j, gg_buf *b);
+bool describe_device(job *j);
 void timing(const job *j, gg_buf *b, double *seconds, size_t n);
 
 #endif
