@@ -12,7 +12,8 @@ typedef struct recur_parts { /* one direction */
 	gg_node *n;
 	int64_t hidden;
 	gg_value *r,
-	    *rb; /* of all gates: R transposed, [hidden, gates*hidden]; the bias behind it, or NULL */
+	    *rb;        /* of all gates: R transposed, [hidden, gates*hidden]; the bias behind it, or NULL */
+	gg_value *peep; /* [3*hidden], or NULL */
 } recur_parts;
 
 /* Turns the inputs' part of the gates, [N, gates*hidden], into the next state. */
@@ -41,6 +42,18 @@ static inline gg_value *recur_plus(gg_builder *t, gg_value *v, gg_value *bias)
 	return bias ? gg_put_op(t, "Add", v, bias) : v;
 }
 
+/* An activation of a gate, clipped before where the node says so. */
+static inline gg_value *recur_act(const recur_parts *k, const char *op, gg_value *v)
+{
+	gg_builder *t = k->t;
+	float most = gg_find_attr(k->n, "clip") ? gg_get_float(k->n, "clip") : 0;
+	if (v && gg_find_attr(k->n, "clip")) {
+		gg_value *in[] = {v, NUM(v, -most), NUM(v, most)};
+		v = gg_put_done(t, gg_put(t, "Clip", 3, in, 0));
+	}
+	return OP(op, v, 0);
+}
+
 /* The activations are the op's own, though they may be written out. */
 static inline bool recur_usual(const gg_node *n, const gg_recur_op *op)
 {
@@ -54,12 +67,10 @@ static inline bool recur_usual(const gg_node *n, const gg_recur_op *op)
 static inline bool recur_plain(gg_builder *t, gg_node *n, const gg_recur_op *op)
 {
 	const char *why = 0;
-	if (!recur_usual(n, op) || gg_find_attr(n, "clip"))
-		why = "with activations of its own, or clip";
+	if (!recur_usual(n, op))
+		why = "with activations of its own";
 	else if (gg_get_int(n, "layout") || (gg_in(n, GG_RECUR_LENS)))
 		why = "with layout 1, or lengths of sequences";
-	else if (n->nin > GG_RECUR_P && gg_in(n, GG_RECUR_P))
-		why = "with peepholes";
 	else if (IN(0)->shape.rank != 3 || !gg_dim_known(IN(0)->shape.dim[0]) ||
 	         !gg_shape_known(&IN(2)->shape))
 		why = "the number of steps is not known";
@@ -92,6 +103,7 @@ static inline void recur_direction(gg_builder *t, gg_node *n, int gates, recur_s
 	x = b ? recur_plus(t, x, recur_gate(&k, b, 0, gates)) : x;
 	k.r = gg_put_swap(t, recur_pick(t, IN(2), d, 0));
 	k.rb = b ? recur_gate(&k, b, gates, gates) : 0;
+	k.peep = n->nin > GG_RECUR_P ? recur_pick(t, IN(GG_RECUR_P), d, 0) : 0;
 	gg_value *zero = x ? recur_gate(&k, OP("Mul", recur_pick(t, x, 0, 0), NUM(x, 0)), 0, 1) : 0;
 	gg_value *h = recur_pick(t, IN(GG_RECUR_H0), d, 0),
 	         *c = n->nin > GG_RECUR_C0 ? recur_pick(t, IN(GG_RECUR_C0), d, 0) : 0;
