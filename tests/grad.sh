@@ -1,2 +1,2 @@
 #!/bin/sh
-exec "${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/lib/grad.py"
+exec "${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/lib/grad.py" "$@"

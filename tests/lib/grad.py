@@ -1,6 +1,6 @@
 """Every gradient rule against central differences in f64. The rules are those of the op table, so that
 one without a case fails. Prints TAP."""
-import os, re, subprocess, sys, tempfile
+import os, subprocess, sys, tempfile, zlib
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -365,10 +365,11 @@ def cases(ops):
 
 
 def main():
-    rng, number, bad = np.random.default_rng(5), 0, 0
+    number, bad = 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for name, case, twice in cases(sys.argv[1:] or RULES):
             number += 1
+            rng = np.random.default_rng(zlib.crc32(name.encode()))  # a case has its values, whatever stands before it
             if case is None:
                 why = "has no case"
             else:
