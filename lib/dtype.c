@@ -5,6 +5,8 @@
  * nearest even. Both keep the payload of a NaN. */
 #include "tensor.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct row {
@@ -286,6 +288,18 @@ int64_t gg_get_i64(const gg_tensor *t, int64_t i)
 
 void gg_set_i64(gg_tensor *t, int64_t i, int64_t x) { gg_store_i64(t->dtype, t->data, i, 1, &x); }
 
+/* As few digits as read back to the same number. */
+static void put_double(gg_buf *b, double x)
+{
+	char text[32];
+	for (int digits = 9; digits <= 17; digits += 4) {
+		snprintf(text, sizeof text, "%.*g", digits, x);
+		if (strtod(text, NULL) == x)
+			break;
+	}
+	gg_buf_str(b, text);
+}
+
 void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i)
 {
 	switch (gg_dtype_class(t->dtype)) {
@@ -297,7 +311,10 @@ void gg_put_element(gg_buf *b, const gg_tensor *t, int64_t i)
 		              (double)((const float *)t->data)[i * 2 + 1]);
 		break;
 	case 'F':
-		gg_buf_printf(b, "%.9g", gg_get_f64(t, i));
+		if (t->dtype == GG_F64)
+			put_double(b, gg_get_f64(t, i));
+		else
+			gg_buf_printf(b, "%.9g", gg_get_f64(t, i));
 		break;
 	case 'U':
 		gg_buf_printf(b, "%llu", (unsigned long long)gg_get_i64(t, i));

@@ -64,14 +64,14 @@ static const char *activation_name(const gg_node *n, const gg_recur_op *op, int 
 }
 
 /* Alphas and betas are handed out in the order of the activations that take them. */
-static void read_activations(const gg_node *n, const gg_recur_op *op, int count, gg_squash *out)
+void gg_recur_activations(const gg_node *n, const gg_recur_op *op, int count, gg_squash *out)
 {
 	const gg_attr *alpha = gg_get_list(n, "activation_alpha"), *beta = gg_get_list(n, "activation_beta"),
 	              *clip = gg_find_attr(n, "clip");
 	int na = 0, nb = 0;
 	for (int i = 0; i < count; i++) {
 		const struct activation *a = find_activation(activation_name(n, op, i));
-		out[i] = (gg_squash){a->f, a->alpha, a->beta, clip ? (double)clip->f : INFINITY};
+		out[i] = (gg_squash){a->name, a->f, a->alpha, a->beta, clip ? (double)clip->f : INFINITY};
 		if (a->params > 0 && alpha && na < alpha->n)
 			out[i].alpha = alpha->floats[na++];
 		if (a->params > 1 && beta && nb < beta->n)
@@ -282,7 +282,7 @@ bool gg_eval_recur(gg_eval *e, const gg_recur_op *op)
 	k.batch = x->dim[!k.batch_first];
 	if (!check_lengths(&k))
 		return false;
-	read_activations(e->n, op, (int)k.dirs * op->funcs, act);
+	gg_recur_activations(e->n, op, (int)k.dirs * op->funcs, act);
 	k.x = gg_doubles(&e->in[GG_RECUR_X]);
 	k.w = gg_doubles(&e->in[GG_RECUR_W]);
 	k.r = gg_doubles(&e->in[GG_RECUR_R]);

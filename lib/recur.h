@@ -10,6 +10,7 @@
 enum { GG_RECUR_X, GG_RECUR_W, GG_RECUR_R, GG_RECUR_B, GG_RECUR_LENS, GG_RECUR_H0, GG_RECUR_C0, GG_RECUR_P };
 
 typedef struct gg_squash { /* an activation with its parameters */
+	const char *name;  /* of the op that is the same */
 	double (*f)(double x, double alpha, double beta);
 	double alpha, beta, clip; /* clip: |x| at most, before f */
 } gg_squash;
@@ -39,6 +40,8 @@ typedef struct gg_recur_op {
 
 bool gg_infer_recur(gg_infer *f, const gg_recur_op *op);
 bool gg_eval_recur(gg_eval *e, const gg_recur_op *op);
+/* The first `count` activations, with what attributes say of them. */
+void gg_recur_activations(const gg_node *n, const gg_recur_op *op, int count, gg_squash *out);
 double gg_dot(const double *a, const double *b, int64_t n);
 
 #define GG_RECUR_ATTRS \

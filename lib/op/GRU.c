@@ -32,12 +32,12 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	gg_builder *t = k->t;
 	bool late = gg_get_int(k->n, "linear_before_reset");
 	gg_value *from = recur_plus(t, OP("MatMul", *h, k->r), k->rb), *both = OP("Add", x, from);
-	gg_value *z = recur_act(k, "Sigmoid", recur_gate(k, both, 0, 1)),
-	         *r = recur_act(k, "Sigmoid", recur_gate(k, both, 1, 1));
+	gg_value *z = recur_act(k, 0, recur_gate(k, both, 0, 1)),
+	         *r = recur_act(k, 0, recur_gate(k, both, 1, 1));
 	gg_value *sum = late ? OP("Mul", r, recur_gate(k, from, 2, 1))
 	                     : recur_plus(t, OP("MatMul", OP("Mul", r, *h), recur_gate(k, k->r, 2, 1)),
 	                                  k->rb ? recur_gate(k, k->rb, 2, 1) : 0);
-	gg_value *now = recur_act(k, "Tanh", OP("Add", recur_gate(k, x, 2, 1), sum));
+	gg_value *now = recur_act(k, 1, OP("Add", recur_gate(k, x, 2, 1), sum));
 	*h = OP("Add", now, OP("Mul", z, OP("Sub", *h, now)));
 }
 

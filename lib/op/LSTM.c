@@ -38,18 +38,18 @@ static gg_value *gate(recur_parts *k, gg_value *all, int g, gg_value *c)
 	gg_value *v = recur_gate(k, all, g, 1);
 	if (k->peep)
 		v = OP("Add", v, OP("Mul", recur_gate(k, k->peep, g, 1), c));
-	return recur_act(k, "Sigmoid", v);
+	return recur_act(k, 0, v);
 }
 
 static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 {
 	gg_builder *t = k->t;
 	gg_value *all = OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb));
-	gg_value *i = gate(k, all, 0, *c), *now = recur_act(k, "Tanh", recur_gate(k, all, 3, 1));
+	gg_value *i = gate(k, all, 0, *c), *now = recur_act(k, 1, recur_gate(k, all, 3, 1));
 	gg_value *f = gg_get_int(k->n, "input_forget") ? OP("Sub", i ? NUM(i, 1) : 0, i)
 	                                               : gate(k, all, 2, *c);
 	*c = OP("Add", OP("Mul", f, *c), OP("Mul", i, now));
-	*h = OP("Mul", gate(k, all, 1, *c), OP("Tanh", *c, 0));
+	*h = OP("Mul", gate(k, all, 1, *c), recur_squash(k, 2, *c));
 }
 
 GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }

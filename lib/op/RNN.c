@@ -18,7 +18,7 @@ static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
 static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 {
 	gg_builder *t = k->t;
-	*h = recur_act(k, "Tanh", OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb)));
+	*h = recur_act(k, 0, OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb)));
 }
 
 GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
