@@ -80,7 +80,7 @@ void gg_put_long_str(gg_writer *w, const char *s, size_t n);
 void gg_put_bin(gg_writer *w, const void *p, size_t n);
 void gg_put_ext(gg_writer *w, int type, const void *p, size_t n);
 void gg_put_long_array(gg_writer *w, size_t n);
-void gg_put_map(gg_writer *w, size_t n);
+void gg_put_long_map(gg_writer *w, size_t n);
 void gg_put_raw(gg_writer *w, const void *p, size_t n); /* a value as it was read */
 
 /* Short forms stand here so that keys, which are literals, cost a store or two. */
@@ -118,6 +118,17 @@ static inline void gg_put_array(gg_writer *w, size_t n)
 		return;
 	}
 	b->p[b->len++] = (char)(0x90 | n);
+	b->p[b->len] = 0;
+}
+
+static inline void gg_put_map(gg_writer *w, size_t n)
+{
+	gg_buf *b = w->b;
+	if (n > 15 || b->cap - b->len < 2) {
+		gg_put_long_map(w, n);
+		return;
+	}
+	b->p[b->len++] = (char)(0x80 | n);
 	b->p[b->len] = 0;
 }
 

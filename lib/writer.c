@@ -30,7 +30,22 @@ void gg_put_bool(gg_writer *w, bool x)
 		msgpack_pack_false(&w->pk);
 }
 
-void gg_put_long_int(gg_writer *w, int64_t x) { msgpack_pack_int64(&w->pk, x); }
+/* The ids of a stream here, all else in msgpack-c. */
+void gg_put_long_int(gg_writer *w, int64_t x)
+{
+	gg_buf *b = w->b;
+	if (x < 128 || x > UINT32_MAX || b->cap - b->len < 6) {
+		msgpack_pack_int64(&w->pk, x);
+		return;
+	}
+	int bytes = x < 1 << 8 ? 1 : x < 1 << 16 ? 2 : 4;
+	uint32_t big = __builtin_bswap32((uint32_t)x << (32 - 8 * bytes));
+	char *p = b->p + b->len;
+	*p = (char)(0xcc + bytes / 2);
+	memcpy(p + 1, &big, 4);
+	p[1 + bytes] = 0;
+	b->len += (size_t)bytes + 1;
+}
 
 void gg_put_u64(gg_writer *w, uint64_t x) { msgpack_pack_uint64(&w->pk, x); }
 
@@ -61,7 +76,7 @@ void gg_put_ext(gg_writer *w, int type, const void *p, size_t n)
 
 void gg_put_long_array(gg_writer *w, size_t n) { msgpack_pack_array(&w->pk, n); }
 
-void gg_put_map(gg_writer *w, size_t n) { msgpack_pack_map(&w->pk, n); }
+void gg_put_long_map(gg_writer *w, size_t n) { msgpack_pack_map(&w->pk, n); }
 
 void gg_put_raw(gg_writer *w, const void *p, size_t n) { gg_buf_add(w->b, p, n); }
 

@@ -227,21 +227,35 @@ const gg_target *gg_target_find(const char *name)
 	return 0;
 }
 
-/* Rows by op, so that a graph of a million nodes is looked up in linear time. */
-static void rows_of(const gg_target *t, const gg_op *op, int *from, int *to)
+typedef struct span {
+	int from, to;
+} span;
+
+/* Rows of one op stand together. By op, so that a graph of a million nodes is looked up in linear time. */
+static gg_map spans_of(const gg_target *t)
 {
-	static gg_map first[sizeof targets / sizeof *targets];
+	gg_map map = {0};
+	for (int from = 0, to; from < t->nrows; from = to) {
+		uint64_t op = (uint64_t)(uintptr_t)gg_op_find(t->rows[from].op);
+		span *s = gg_xmalloc(sizeof *s);
+		for (to = from; to < t->nrows && !strcmp(t->rows[to].op, t->rows[from].op);)
+			to++;
+		*s = (span){from, to};
+		gg_map_put(&map, op, s);
+	}
+	return map;
+}
+
+static span rows_of(const gg_target *t, const gg_op *op)
+{
+	static gg_map spans[sizeof targets / sizeof *targets];
 	size_t at = 0;
 	while (targets[at] != t)
 		at++;
-	gg_map *map = &first[at];
-	bool empty = !map->n;
-	for (int i = t->nrows; empty && i-- > 0;)
-		gg_map_puts(map, t->rows[i].op, (void *)&t->rows[i]);
-	const gg_row *r = t->nrows ? gg_map_gets(map, op->name) : 0;
-	*from = r ? (int)(r - t->rows) : 0;
-	for (*to = *from; r && *to < t->nrows && !strcmp(t->rows[*to].op, op->name);)
-		++*to;
+	if (!spans[at].n)
+		spans[at] = spans_of(t);
+	const span *s = gg_map_get(&spans[at], (uint64_t)(uintptr_t)op);
+	return s ? *s : (span){0, 0};
 }
 
 bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
@@ -259,10 +273,9 @@ bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
 
 const gg_row *gg_target_why(const gg_target *t, const gg_node *n, const char **why)
 {
-	int from, to;
-	rows_of(t, n->op, &from, &to);
+	span s = rows_of(t, n->op);
 	*why = "op";
-	for (int i = from; i < to; i++)
+	for (int i = s.from; i < s.to; i++)
 		if (gg_row_takes(&t->rows[i], n, why))
 			return &t->rows[i];
 	return t->ref_fallback && n->op->eval ? &ref_row : 0;
@@ -284,9 +297,8 @@ const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n)
 {
 	if (!n->kernel || !t->nrows || !strcmp(n->kernel, "ref"))
 		return 0;
-	int from, to;
-	rows_of(t, n->op, &from, &to);
-	for (int i = from; i < to; i++)
+	span s = rows_of(t, n->op);
+	for (int i = s.from; i < s.to; i++)
 		if (!strcmp(t->rows[i].kernel, n->kernel) && takes_dtype(&t->rows[i], n))
 			return &t->rows[i];
 	return 0;
