@@ -61,10 +61,18 @@ static void cut(plan *k, int segments)
 static bool is_forward(const plan *k, const gg_node *n) { return n && n->order <= k->loss; }
 static int segment_of(const plan *k, const gg_node *n) { return k->segment[n->mark]; }
 
-static bool may_repeat(const gg_node *n)
+/* Why its value cannot be made twice, or NULL. */
+static const char *hindrance(const gg_value *v)
 {
-	return !(gg_node_flags(n) & (GG_RANDOM | GG_EFFECT)) && !n->op->aliases && !n->nafter &&
-	       !n->nfollow && !gg_body(n, 0);
+	const gg_node *n = v->producer;
+	unsigned flags = gg_node_flags(n);
+	return n->op->aliases            ? "it updates a state"
+	       : gg_is_output(v)         ? "its result is an output"
+	       : flags & GG_RANDOM       ? "it draws random numbers"
+	       : flags & GG_EFFECT       ? "it has an effect"
+	       : gg_body(n, 0)           ? "it has a body"
+	       : n->nafter || n->nfollow ? "control edges order it"
+	                                 : 0;
 }
 
 /* Read after the loss: by the gradients. */
@@ -76,16 +84,18 @@ static bool is_saved(const plan *k, const gg_value *v)
 	return false;
 }
 
+static bool is_read_later(const plan *k, const gg_value *v)
+{
+	for (const gg_use *u = v->uses; u; u = u->next)
+		if (is_forward(k, u->node) && segment_of(k, u->node) != segment_of(k, v->producer))
+			return true;
+	return false;
+}
+
 /* Stays as it is: it is read in a later segment, or cannot be made twice. */
 static bool is_kept(const plan *k, const gg_value *v)
 {
-	int segment = segment_of(k, v->producer);
-	if (segment == k->segments - 1 || gg_is_output(v) || !may_repeat(v->producer))
-		return true;
-	for (const gg_use *u = v->uses; u; u = u->next)
-		if (is_forward(k, u->node) && segment_of(k, u->node) != segment)
-			return true;
-	return false;
+	return segment_of(k, v->producer) == k->segments - 1 || hindrance(v) || is_read_later(k, v);
 }
 
 /* The bytes held for the gradients at the worst moment, about. */
@@ -206,6 +216,18 @@ static bool repeat_segment(plan *k, int segment)
 	return good;
 }
 
+/* What the gradients read and its segment alone, but cannot be made again. */
+static void tell_kept(const plan *k)
+{
+	for (int i = 0; i < k->n; i++)
+		for (int o = 0; k->segment[i] < k->segments - 1 && o < k->node[i]->nout; o++) {
+			const gg_value *v = k->node[i]->out[o];
+			const char *why = v ? hindrance(v) : 0;
+			if (why && is_saved(k, v) && !is_read_later(k, v))
+				gg_refused(k->p, k->node[i], why);
+		}
+}
+
 /* ---- how many segments -------------------------------------------------------------------- */
 static bool choose(plan *k)
 {
@@ -255,6 +277,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	}
 	if (!choose(&k))
 		return false;
+	tell_kept(&k);
 	for (int s = k.segments - 2; s >= 0; s--)
 		if (!repeat_segment(&k, s))
 			return false;
