@@ -76,7 +76,7 @@ GG_CACHE=off try 'which runs without a compiler or a cache' gg-run -q --data x="
 # Measured choices are text, and are made again without measuring; deterministic ones give the same bits.
 for m in half_conv resnet_slim bert_tiny; do
 	d=data/models/$m
-	gg-parse "$d/model.onnx" | gg-opt | gg-select -q --layout=auto --precision=tf32 --target=cuda -o "$tmp/s.gg"
+	gg-parse --bind N=2 "$d/model.onnx" | gg-opt | gg-select -q --layout=auto --precision=tf32 --target=cuda -o "$tmp/s.gg"
 	try "$m, tuned" gg-build --weights="$d" --tune=3 --save-choices="$tmp/a.txt" -o "$tmp/t.plan" "$tmp/s.gg"
 	try "$m, from there" gg-run -q --weights="$d" --test "$d" --rtol=0.02 --atol=0.02 --steps=3 "$tmp/t.plan"
 	gg-build --weights="$d" --tune=3 --choices="$tmp/a.txt" --save-choices="$tmp/b.txt" -o "$tmp/t.plan" "$tmp/s.gg" 2>"$tmp/log"
