@@ -174,6 +174,17 @@ refused() {
 	gg-run --data x=d.npy --batch=8 --shuffle=3 --steps 2 --print y i.gg | cmp - out
 }
 
+@test "--data: a large shuffled batch is gathered by threads" {
+	printf 'input %%x : f32[32,50000]\nconst %%axis : i64[1] = [1]\n%%y = ReduceMean(%%x, %%axis) {keepdims=0}\noutput %%y\n' >i.gg
+	npy d.npy '[[i] * 50000 for i in range(64)]' '<f4'
+	for threads in 1 3 4; do
+		GG_NUM_THREADS=$threads gg-run -q --target=ref --data x=d.npy --shuffle=3 --steps 2 --print y i.gg >out.$threads
+	done
+	cmp out.1 out.3
+	cmp out.1 out.4
+	[ "$(cut -f2- out.1 | tr '\t' '\n' | sort -n | tr '\n' ' ')" = "$(seq 0 63 | tr '\n' ' ')" ]
+}
+
 @test "bodies and sizes that depend on data" {
 	cat >loop.gg <<-'END'
 		input %x : f32[N]

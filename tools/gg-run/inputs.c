@@ -1,6 +1,8 @@
 /* What each input of the graph gets: a file, a slice or batch of a data file, or a fill. */
 #include "run.h"
+#include "../../lib/backend.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -218,6 +220,49 @@ int64_t epoch_steps(const job *j, const feed *f)
 	return most;
 }
 
+typedef struct gather { /* samples from..to of a step */
+	const feed *f;
+	char *out;
+	const int64_t *order;
+	int64_t from, to;
+	pthread_t thread;
+	bool started;
+} gather;
+
+static void *run_gather(void *arg)
+{
+	const gather *g = arg;
+	const table *t = &g->f->all;
+
+	for (int64_t b = g->from; b < g->to; b++)
+		memcpy(g->out + b * t->row, table_row(t, g->order[b]), (size_t)t->row);
+	return NULL;
+}
+
+/* One core copies slower than a device learns: large batches are copied by some. */
+static void gather_samples(const feed *f, int64_t first, int64_t n)
+{
+	enum { MOST = 8, WORTH = 4 << 20 };
+	int64_t parts = n * f->all.row / WORTH + 1, threads = gg_threads();
+	gather g[MOST];
+
+	threads = threads < MOST ? threads : MOST;
+	parts = parts < threads ? parts : threads;
+	for (int64_t i = 0; i < parts; i++) {
+		g[i] = (gather){.f = f,
+		                .out = f->t.data,
+		                .order = f->order + first,
+		                .from = n * i / parts,
+		                .to = n * (i + 1) / parts};
+		g[i].started = i + 1 < parts && !pthread_create(&g[i].thread, NULL, run_gather, &g[i]);
+		if (!g[i].started)
+			run_gather(&g[i]);
+	}
+	for (int64_t i = 0; i < parts; i++)
+		if (g[i].started)
+			pthread_join(g[i].thread, NULL);
+}
+
 /* Samples that lie in the file one after the other, as in memory, stay there; others are gathered. */
 static void take_samples(feed *f, int64_t first, int64_t n)
 {
@@ -231,9 +276,8 @@ static void take_samples(feed *f, int64_t first, int64_t n)
 		return;
 	}
 	f->t.data = f->buffer[f->turn ^= 1];
-	for (int64_t b = 0; b < n && f->all.row; b++)
-		memcpy((char *)f->t.data + b * f->all.row, table_row(&f->all, f->order[first + b]),
-		       (size_t)f->all.row);
+	if (f->all.row)
+		gather_samples(f, first, n);
 }
 
 int64_t next_step(job *j, feed *f, int64_t step)
