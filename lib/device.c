@@ -297,26 +297,54 @@ static life *list_lives(const gg_frame *f)
 	return l;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_start(const void *a, const void *b)
 {
 	const life *x = a, *y = b;
-	return (x->off > y->off) - (x->off < y->off);
+	return (x->from > y->from) - (x->from < y->from);
 }
 
-/* Where `bytes` fit while call k runs; -1: nowhere. */
-static int64_t find_gap(const gg_frame *f, const life *l, life *busy, size_t k, int64_t bytes)
+/* Calls in their order, and the buffers in use during one, by their place. */
+typedef struct sweep {
+	life *all, *busy;
+	size_t n, next, nbusy;
+} sweep;
+
+static sweep sweep_start(const gg_frame *f)
 {
-	int64_t at = 0;
-	size_t n = 0;
+	sweep s = {.all = list_lives(f), .busy = gg_xcalloc(f->scope->nval + 1, sizeof *s.busy)};
 
 	for (size_t i = 0; i < f->scope->nval; i++)
-		if (l[i].end > l[i].off && l[i].from <= k && l[i].to >= k)
-			busy[n++] = l[i];
-	if (n)
-		qsort(busy, n, sizeof *busy, by_place);
-	for (size_t i = 0; i < n && busy[i].off - at < bytes; i++)
-		if (busy[i].end > at)
-			at = (int64_t)gg_round_up((size_t)busy[i].end, PIECE);
+		if (s.all[i].end > s.all[i].off)
+			s.all[s.n++] = s.all[i];
+	if (s.n)
+		qsort(s.all, s.n, sizeof *s.all, by_start);
+	return s;
+}
+
+static void sweep_to(sweep *s, size_t k)
+{
+	size_t n = 0, at;
+
+	for (size_t i = 0; i < s->nbusy; i++)
+		if (s->busy[i].to >= k)
+			s->busy[n++] = s->busy[i];
+	for (; s->next < s->n && s->all[s->next].from <= k; s->next++) {
+		const life *l = &s->all[s->next];
+		for (at = n++; at > 0 && s->busy[at - 1].off > l->off; at--)
+			s->busy[at] = s->busy[at - 1];
+		s->busy[at] = *l;
+	}
+	s->nbusy = n;
+}
+
+/* Where `bytes` fit now; -1: nowhere. */
+static int64_t find_gap(const gg_frame *f, const sweep *s, int64_t bytes)
+{
+	int64_t at = 0;
+
+	for (size_t i = 0; i < s->nbusy && s->busy[i].off - at < bytes; i++)
+		if (s->busy[i].end > at)
+			at = (int64_t)gg_round_up((size_t)s->busy[i].end, PIECE);
 	return bytes <= (int64_t)f->arena_size - at ? at : -1;
 }
 
@@ -326,19 +354,22 @@ static bool give_scratch(gg_frame *f)
 	gg_twin *w = f->twin;
 	size_t most[GG_MAX_STREAMS] = {0};
 	bool share = !f->order.ncall && !x->o.no_reuse;
-	life *l = list_lives(f), *busy = gg_xcalloc(f->scope->nval + 1, sizeof *busy);
+	sweep s = sweep_start(f);
 
 	for (size_t k = 0; k < f->ntodo; k++) {
 		gg_todo *t = &f->todo[k];
 		size_t bytes = t->kernel ? t->call.workspace : 0, *m = &most[gg_twin_stream(f, k)];
-		int64_t at = share && bytes ? find_gap(f, l, busy, k, (int64_t)bytes) : -1;
+		int64_t at = -1;
+		sweep_to(&s, k);
+		if (share && bytes)
+			at = find_gap(f, &s, (int64_t)bytes);
 		if (t->kernel)
 			t->call.scratch = at < 0 ? NULL : w->arena + at;
 		if (at < 0 && bytes > *m)
 			*m = bytes;
 	}
-	free(l);
-	free(busy);
+	free(s.all);
+	free(s.busy);
 	for (int i = 0; i < GG_MAX_STREAMS; i++) {
 		if (most[i] && !(w->scratch[i] = x->device->alloc(x->d, most[i], "workspace")))
 			return false;
