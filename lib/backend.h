@@ -76,7 +76,7 @@ typedef struct gg_device {
 /* What goes into a plan: a generated kernel with its source, an engine of a library, or what was chosen, as
  * text, where nothing was to be compiled. */
 typedef struct gg_built {
-	const char *kind; /* "cubin", "engine", "choices" */
+	const char *kind; /* "cubin", "engine", "libraries", "choices" */
 	const char *name, *source;
 	const void *bytes;
 	size_t n;

@@ -51,7 +51,17 @@ says 0 'none can' 'calls cannot be recorded'
 run GG_FAKE_SM=80 "${steps[@]}"
 says 5 'another kind of device' "selected for sm_90, and this machine's device is an sm_80: select it for 'cuda' or 'cuda:sm_80'"
 run GG_FAKE_DRIVER=12020 "${steps[@]}"
-says 5 'an older driver' "node 'a2' (Softmax): target 'cuda': the driver, for CUDA 12.2, does not load a kernel that a newer CUDA compiled"
+says 5 'an older driver' "node 'a2' (Softmax): target 'cuda': the driver, for CUDA 12.2, does not load a kernel that a newer CUDA compiled, NVRTC 13.0.0: build"
+gg-select -q --target=cuda:sm_90 cuda/branches.gg | gg-build -q --tune=2 -o "$tmp/t.plan" 2>"$tmp/log"
+measured=("${steps[@]/b.plan/t.plan}")
+run "${measured[@]}"
+says 0 'algorithms of the plan'
+run GG_FAKE_LT=120900 "${measured[@]}"
+says 0 'a library older than the plan' "note: cuBLASLt 12.9.0 is older than the plan's 13.0.0: what that chose and compiled is made again"
+run GG_FAKE_LT=130200 "${measured[@]}"
+says 0 'a newer one' "note: choices of cuBLASLt 13.0.0, sm_90, fake device, driver for CUDA 13.0 are made again: here is cuBLASLt 13.2.0, sm_90, "
+run GG_FAKE_DRIVER=13010 "${measured[@]}"
+says 0 'another driver' "note: choices of cuBLASLt 13.0.0, sm_90, fake device, driver for CUDA 13.0 are made again: here is cuBLASLt 13.0.0, sm_90, "
 
 # What the host has to do stops the recording, and the rest is recorded.
 cat >"$tmp/host.gg" <<'END'

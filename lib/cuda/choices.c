@@ -65,7 +65,7 @@ const char *cuda_choice(const char *library, const char *key)
 		return NULL;
 	if (holds(c->library, library))
 		return c->text;
-	if (teller)
+	if (!cuda_is_older(library) && teller)
 		gg_note(teller, "choices of %s are made again: here is %s", c->library, library);
 	teller = NULL;
 	return NULL;

@@ -18,6 +18,8 @@ bool cuda_give(gg_diag *d, const char *kind, const char *name, const void *bytes
 		dnn_start();
 		return good;
 	}
+	if (!strcmp(kind, "libraries"))
+		return cuda_take_libraries(d, bytes, n);
 	dnn_settle();
 	g = gg_alloc(&kept, sizeof *g);
 	*g = (gg_built){.name = gg_strdup(&kept, name), .bytes = bytes, .n = n};
@@ -46,8 +48,13 @@ static void keep_engine(const char *name, const void *p, size_t n) { note_made("
 const gg_built *cuda_built(size_t *n)
 {
 	char *choices = cuda_choices();
+	gg_buf libraries = {0};
 
 	dnn_keep(keep_engine);
+	cuda_put_libraries(&libraries);
+	if (nmade && libraries.len)
+		note_made("libraries", "cuda", NULL, libraries.p, libraries.len);
+	gg_buf_fini(&libraries);
 	if (choices)
 		note_made("choices", "cuda", NULL, choices, strlen(choices));
 	free(choices);

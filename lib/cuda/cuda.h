@@ -42,6 +42,13 @@ void cuda_choose(const char *library, const char *key, const char *text);
 /* d, which must live on, is told when they do not hold. False: that is no such text. */
 bool cuda_take_choices(gg_diag *d, const char *text, size_t n, void (*each)(const char *key));
 char *cuda_choices(void); /* all of them; free it. NULL: there are none */
+/* ---- versions.c: the libraries that made a plan */
+void cuda_put_libraries(gg_buf *b);
+bool cuda_take_libraries(gg_diag *d, const char *text,
+                         size_t n); /* d lives on; false: that is no such text */
+/* Of "cuDNN 9.14.0, ...": the one at hand, which is open, is older than the plan's. Says so once. */
+bool cuda_is_older(const char *library);
+const char *cuda_plans_library(const char *library, char text[32]); /* its version; NULL: the plan has none */
 /* ---- cubin.c */
 char *cuda_cubin(gg_diag *d, const char *text); /* malloc'ed; NULL: reported */
 char *cuda_nvrtc(gg_diag *d, const char *text, size_t *n);

@@ -141,6 +141,8 @@ char *cuda_nvrtc(gg_diag *d, const char *text, size_t *size)
 static bool load(gg_diag *d, CUmodule *m, const char *cubin)
 {
 	CUresult r = cu.cuModuleLoadData(m, cubin);
+	char made[32];
+	const char *by = cuda_plans_library("NVRTC", made);
 	int version = 0;
 
 	if (r != CUDA_ERROR_UNSUPPORTED_PTX_VERSION && r != CUDA_ERROR_INVALID_IMAGE &&
@@ -149,8 +151,8 @@ static bool load(gg_diag *d, CUmodule *m, const char *cubin)
 	cu.cuDriverGetVersion(&version);
 	return gg_error(d, GG_MACHINE,
 	                "target 'cuda': the driver, for CUDA %d.%d, does not load a kernel that a newer CUDA "
-	                "compiled: build the plan with this machine's, or install a newer driver",
-	                version / 1000, version % 1000 / 10);
+	                "compiled%s%s: build the plan with this machine's, or install a newer driver",
+	                version / 1000, version % 1000 / 10, by ? ", NVRTC " : "", by ? by : "");
 }
 
 bool cuda_compile(gg_diag *d, const char *defines, const char *source, cuda_kernel *k)

@@ -333,7 +333,9 @@ static const char *library(void)
 	static char text[512];
 	size_t v = lt.cublasLtGetVersion();
 
-	if (!*text)
+	if (!v) /* without a device it is not open */
+		snprintf(text, sizeof text, "cuBLASLt, sm_%d", cuda_sm);
+	else if (!*text)
 		snprintf(text, sizeof text, "cuBLASLt %zu.%zu.%zu, sm_%d%s", v / 10000, v % 10000 / 100,
 		         v % 100, cuda_sm, cuda_where());
 	return text;

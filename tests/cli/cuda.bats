@@ -153,6 +153,7 @@ conv() {
 	[[ "$(sed -n 2p a.txt)" = cuDNN\ 9.*,\ sm_90$'\t'conv\ f16\ batch\ 1\ cin\ 16\ cout\ 16\ *\ kernel\ 3x3\ *\ nhwc$'\t'engine\ * ]]
 	gg-dump a.plan | grep -q '^blob .*"kind":"engine"'
 	gg-dump a.plan | grep -q '^blob .*"kind":"choices"'
+	gg-dump a.plan | grep -q '^blob .*"kind":"libraries"'
 	gg-build --choices=a.txt --save-choices=b.txt c.s 2>err | same a.plan
 	cmp a.txt b.txt && [ ! -s err ]
 	# An engine that cuDNN would not have taken first.

@@ -11,6 +11,7 @@
  *     GG_FAKE_MEMORY=N    bytes of memory
  *     GG_FAKE_SM=80       another kind of device
  *     GG_FAKE_DRIVER=12020  an older driver, which loads no kernel of a newer compiler
+ *     GG_FAKE_LT=120900     another cuBLASLt
  *     GG_FAKE_LEFT=FILE   at the end: a line there for memory or graphs that are left */
 #include "../../lib/tensor.h"
 #include <cublasLt.h>
@@ -534,7 +535,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
 	return *h = later(1), fate() ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
 }
-size_t cublasLtGetVersion(void) { return 130000; }
+size_t cublasLtGetVersion(void) { return (size_t)asked("GG_FAKE_LT", 130000); }
 const char *cublasLtGetStatusString(cublasStatus_t s) { return "failed"; }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t c, cudaDataType_t t)
 {
