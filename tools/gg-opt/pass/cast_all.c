@@ -3,15 +3,23 @@
 
 static bool is_half(gg_dtype t) { return t == GG_F16 || t == GG_BF16; }
 
-/* A cast of a parameter between f32 and half precision, without settings of its own. */
-static bool fits(const gg_node *n)
+/* A cast of a parameter between f32 and half precision. */
+static bool is_candidate(const gg_node *n)
 {
 	const gg_value *x = gg_in(n, 0);
-	if (strcmp(n->op->name, "Cast") || x->kind != GG_PARAM || n->nafter || n->nfollow)
+	if (strcmp(n->op->name, "Cast") || x->kind != GG_PARAM)
 		return false;
 	gg_dtype from = (gg_dtype)x->dtype, to = (gg_dtype)n->out[0]->dtype;
-	return ((from == GG_F32 && is_half(to)) || (is_half(from) && to == GG_F32)) &&
-	       !gg_find_attr(n, "saturate") && !gg_find_attr(n, "round_mode");
+	return (from == GG_F32 && is_half(to)) || (is_half(from) && to == GG_F32);
+}
+
+static const char *why_not(const gg_node *n)
+{
+	if (n->nafter || n->nfollow)
+		return "control edges order it";
+	if (gg_find_attr(n, "saturate") || gg_find_attr(n, "round_mode"))
+		return "it has attributes of its own";
+	return 0;
 }
 
 static bool together(const gg_node *a, const gg_node *b)
@@ -52,9 +60,13 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	gg_node **all = 0, **member;
 	size_t n = 0, cap = 0;
 	bool good = true;
-	for (gg_node *m = g->first; m; m = m->next)
-		if (fits(m))
+	for (gg_node *m = g->first; m; m = m->next) {
+		const char *why = is_candidate(m) ? why_not(m) : 0;
+		if (why)
+			gg_refused(p, m, why);
+		else if (is_candidate(m))
 			GG_PUSH(all, n, cap, m);
+	}
 	member = gg_alloc_n(&p->scratch, n + 1, sizeof *member);
 	for (size_t i = 0; i < n && good; i++) {
 		int count = 0;
@@ -84,7 +96,7 @@ const gg_pass gg_pass_cast_all = {
         "themselves: what is\n"
         "there when the step begins cannot depend on one of the results. Left out: casts to and from other "
         "dtypes, those with\n"
-        "attributes, and one that would be alone.",
+        "attributes or control edges, and one that would be alone.",
     .ops = "Cast",
     .pipeline = "optimize:80",
     .exact = true,

@@ -83,10 +83,12 @@ static bool run_kind(gg_pass_run *p, gg_graph *g, const struct kind *k)
 	for (gg_node *m = g->first; m; m = m->next) {
 		if (strcmp(m->op->name, k->op))
 			continue;
-		if (only_state(m) && !m->nafter && !m->nfollow)
-			GG_PUSH(all, n, cap, m);
+		if (!only_state(m))
+			gg_refused(p, m, "its result is read in the step");
+		else if (m->nafter || m->nfollow)
+			gg_refused(p, m, "control edges order it");
 		else
-			gg_refused(p, m, "looks like combine_momentum, but its result is read in the step");
+			GG_PUSH(all, n, cap, m);
 	}
 	for (size_t i = 0; i < n && good; i++) {
 		int count = 0;

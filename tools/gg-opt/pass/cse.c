@@ -58,9 +58,15 @@ static bool equal(const gg_node *a, const gg_node *b)
 	return true;
 }
 
-static bool may_merge(const gg_node *n)
+/* Why a node is not like another that looks the same, or NULL. */
+static const char *apart(const gg_node *n)
 {
-	return !(gg_node_flags(n) & (GG_RANDOM | GG_EFFECT)) && !n->op->aliases && !n->nafter && !n->nfollow;
+	uint32_t flags = gg_node_flags(n);
+	return flags & GG_RANDOM         ? "each draws random numbers of its own"
+	       : flags & GG_EFFECT       ? "each has its effect"
+	       : n->op->aliases          ? "each updates a state"
+	       : n->nafter || n->nfollow ? "control edges order it"
+	                                 : 0;
 }
 
 static void merge(gg_pass_run *p, gg_node *keep, gg_node *n)
@@ -124,13 +130,16 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	merge_consts(p, g);
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		if (!may_merge(n))
-			continue;
 		uint64_t h = hash_node(n);
 		gg_node *same = gg_map_get(&seen, h);
-		if (!same)
+		const char *why = 0;
+		if (!same || apart(same))
 			gg_map_put(&seen, h, n);
-		else if (equal(same, n))
+		if (!same || !equal(same, n))
+			continue;
+		if ((why = apart(n)) || (why = apart(same)))
+			gg_refused(p, n, why);
+		else
 			merge(p, same, n);
 	}
 	gg_map_fini(&seen);

@@ -147,7 +147,10 @@ const gg_pass gg_pass_fold_bn = {
         "node, so that no weight is read or written here; it is computed once when the graph is loaded.\n"
         "Refused in training mode, when the value between has another reader or is an output, when weights "
         "or\n"
-        "statistics are not constant, when a channel's scale is not finite, and below f32.",
+        "statistics are not constant, when a channel's scale is not finite, below f32, and when a Gemm "
+        "scales "
+        "its\n"
+        "product or has a bias for each row. A ConvTranspose in groups stays.",
     .ops = "BatchNormalization",
     .pipeline = "inference:10",
     .exact = false,

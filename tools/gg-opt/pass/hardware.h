@@ -38,4 +38,11 @@ static inline void take_place(gg_value *to, gg_value *from)
 	gg_replace_uses(from, to);
 }
 
+/* `to` waits for what `from` waits for. */
+static inline void take_after(gg_node *to, const gg_node *from)
+{
+	for (int i = 0; i < from->nafter; i++)
+		gg_add_after(to, from->after[i]);
+}
+
 #endif

@@ -75,10 +75,8 @@ static bool accumulate(gg_pass_run *p, gg_node *add)
 	gg_copy_attrs(k, second);
 	gg_merge_loc(k, second);
 	gg_merge_loc(k, add);
-	for (int i = 0; i < second->nafter; i++)
-		gg_add_after(k, second->after[i]);
-	for (int i = 0; i < add->nafter; i++)
-		gg_add_after(k, add->after[i]);
+	take_after(k, second);
+	take_after(k, add);
 	if (!gg_infer_node(p->d, k))
 		return false;
 	take_place(k->out[0], add->out[0]);

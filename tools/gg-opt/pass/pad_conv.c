@@ -75,7 +75,10 @@ static const char *why_not(const gg_node *n, const gg_node *pad, int rank, const
 	if (r == MAX ? !(value < 0 && isinf(value)) : value != 0)
 		return r == MAX ? "a maximum pads with -inf, the Pad does not" : "the padding is not 0";
 	if (!gg_one_use(pad->out[0]))
-		return "the padded value has a second reader";
+		return gg_is_output(pad->out[0]) ? "the padded value is an output"
+		                                 : "the padded value has a second reader";
+	if (pad->nafter || pad->nfollow)
+		return "control edges order the Pad";
 	for (int i = 0; i < 2 * rank; i++)
 		if (pads[i] < 0 || (pads[i] && i % rank < 2))
 			return pads[i] < 0 ? "the Pad cuts" : "the Pad adds to the batch or the channels";
@@ -117,7 +120,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	for (gg_node *n = g->first; n; n = n->next) {
 		gg_node *pad = reader_of(n) ? made_by(gg_in(n, 0), "Pad") : 0;
 		int rank = pad ? gg_in(pad, 0)->shape.rank : 0;
-		if (!pad || pad->nfollow)
+		if (!pad)
 			continue;
 		const char *why = pads_of(pad, rank, pads) ? why_not(n, pad, rank, pads)
 		                                           : "the pads are not constant";
@@ -139,7 +142,8 @@ const gg_pass gg_pass_pad_conv = {
         "the mean, so the pool's own padding must too, or be none. MaxPool(Pad(x, p, -inf)) likewise.\n"
         "Refused when the padding is not constant, cuts, or touches batch or channels; when the padded "
         "value\n"
-        "has another reader; with auto_pad SAME_*, ceil_mode in pools, or MaxPool's indices.",
+        "has another reader or control edges order the Pad; with auto_pad SAME_*, ceil_mode in pools, or "
+        "MaxPool's indices.",
     .ops = "Pad",
     .pipeline = "inference:15",
     .exact = false,

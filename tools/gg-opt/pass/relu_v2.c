@@ -8,9 +8,7 @@ static const char *why_not(const gg_pass_run *p, const gg_node *n, const gg_node
 	if (!gg_shape_eq(s, &n->in[0].value->shape))
 		return "the gradient has another shape";
 	if (relu->nfollow || n->nfollow)
-		return "a node waits for it";
-	if (gg_dtype_class(relu->in[0].value->dtype) != 'F')
-		return "the data are integers";
+		return "a node waits for one of the two";
 	if (!has_kernel(p, "ReluV2") || !has_kernel(p, "ReluGradV2"))
 		return "the target has no kernel for ReluV2 and its gradient";
 	return 0;
@@ -21,6 +19,7 @@ static gg_node *with_mask(gg_pass_run *p, gg_node *relu)
 	const char *base[] = {relu->out[0]->name, gg_printf(&p->scratch, "%s.mask", relu->out[0]->name)};
 	gg_node *v2 = add_fused(relu, "ReluV2", 1, (gg_value *[]){relu->in[0].value}, 2, base);
 	gg_merge_loc(v2, relu);
+	take_after(v2, relu);
 	if (!gg_infer_node(p->d, v2))
 		return 0;
 	take_place(v2->out[0], relu->out[0]);
@@ -51,6 +50,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		gg_value *in[] = {n->in[0].value, relu->out[1]};
 		gg_node *v2 = add_fused(n, "ReluGradV2", 2, in, 1, (const char *[]){n->out[0]->name});
 		gg_merge_loc(v2, n);
+		take_after(v2, n);
 		if (!gg_infer_node(p->d, v2))
 			return false;
 		take_place(v2->out[0], n->out[0]);
@@ -62,11 +62,11 @@ static bool run(gg_pass_run *p, gg_graph *g)
 const gg_pass gg_pass_relu_v2 = {
     .name = "relu_v2",
     .help = "Relu and its gradient share a mask of bits",
-    .explain =
-        "y = Relu(x), dx = ReluGrad(dy, y) => y, mask = ReluV2(x), dx = ReluGradV2(dy, mask)\n"
-        "Bit i % 32 of word i / 32 is x[i] > 0; dx is dy where it is 1, else 0, so that y need not be "
-        "kept.\nRefused where the shape is not known, dy has another shape, the data are integers, a node "
-        "waits for\none of the two, or the target has no kernels for them.",
+    .explain = "y = Relu(x), dx = ReluGrad(dy, y) => y, mask = ReluV2(x), dx = ReluGradV2(dy, mask)\n"
+               "Bit i % 32 of word i / 32 is x[i] > 0; dx is dy where it is 1, else 0, so that y need not be "
+               "kept.\nRefused where the shape is not known, dy has another shape, a node waits for one of "
+               "the two, or "
+               "the\ntarget has no kernels for them. What the two wait for, the new nodes wait for.",
     .ops = "ReluGrad",
     .pipeline = "hardware:110",
     .exact = true,

@@ -18,7 +18,8 @@ typedef struct work {
 	gg_groups groups;
 	gg_map moved;
 	const char *why;
-	bool parted; /* two that walk the same elements did not come together */
+	bool parted;  /* two that walk the same elements did not come together */
+	gg_map *told; /* the nodes that were refused: once, in however many rounds */
 } work;
 
 enum { MAX_NODES = 200, MAX_ROW = 12288 };
@@ -89,6 +90,15 @@ static uint32_t root(const work *w, uint32_t i)
 	return i;
 }
 
+static void refuse(work *w, const gg_node *n, const char *why)
+{
+	uint64_t key = (uint64_t)(uintptr_t)n;
+	if (gg_map_get(w->told, key))
+		return;
+	gg_map_put(w->told, key, (void *)(uintptr_t)n);
+	gg_refused(w->p, n, why);
+}
+
 /* False: they walk the same elements, but cannot be one kernel. Only a reduction gives rows; a small value
  * of its size is no reason to stitch. */
 static bool unite(work *w, const gg_value *v, const gg_node *n)
@@ -101,13 +111,12 @@ static bool unite(work *w, const gg_value *v, const gg_node *n)
 	gg_dim row = a->row ? a->row : b->row;
 	if (a->row && b->row && a->row != b->row) {
 		if (narrow)
-			gg_refused(w->p, n, "it folds other rows than what it reads");
+			refuse(w, n, "it folds other rows than what it reads");
 		return false;
 	}
 	if (gg_dim_known(row) && row > MAX_ROW) {
 		if (narrow)
-			gg_refused(w->p, n,
-			           "the row that it reads the reduction of has more than 12288 elements");
+			refuse(w, n, "the row that it reads the reduction of has more than 12288 elements");
 		return false;
 	}
 	if (a->count + b->count > MAX_NODES)
@@ -200,9 +209,9 @@ static bool stitch(work *w)
 	return gg_graph_sort(w->p->d, w->g);
 }
 
-static bool stitch_once(gg_pass_run *p, gg_graph *g, bool *parted)
+static bool stitch_once(gg_pass_run *p, gg_graph *g, bool *parted, gg_map *told)
 {
-	work w = {.p = p, .g = g, .t = target_of(p)};
+	work w = {.p = p, .g = g, .t = target_of(p), .told = told};
 	gg_groups_list(&w.groups, &p->scratch, g);
 	w.groups.join = joins;
 	w.groups.ctx = &w;
@@ -218,17 +227,18 @@ static bool stitch_once(gg_pass_run *p, gg_graph *g, bool *parted)
  * Breaks the order of nodes, and mends it. */
 static bool run(gg_pass_run *p, gg_graph *g)
 {
-	bool parted = true;
+	bool parted = true, good = true;
 	size_t before = p->applied + 1;
+	gg_map told = {0};
 	if (in_kernel(g) || !g->first || !makes_kernels(target_of(p)))
 		return true;
 	/* Where one that stood apart became part of a kernel, its neighbours may go together. */
-	while (parted && p->applied != before) {
+	while (good && parted && p->applied != before) {
 		before = p->applied;
-		if (!stitch_once(p, g, &parted))
-			return false;
+		good = stitch_once(p, g, &parted, &told);
 	}
-	return true;
+	gg_map_fini(&told);
+	return good;
 }
 
 const gg_pass gg_pass_stitch = {
