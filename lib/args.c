@@ -1,6 +1,7 @@
 /* Options: a tool's own rows first, then the ones every tool has. */
 #include "tool.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,15 +31,40 @@ static const gg_option common[] = {
 static gg_arena kept;
 #define KEEP(v, n, cap, x) ((v) = gg_grow_in(&kept, (v), (n), &(cap), sizeof *(v)), (v)[(n)++] = (x))
 
+/* A number that stands for stdin, stdout or stderr must not become that of a file that is opened later:
+ * messages would be written into it. What takes its place can be neither read nor written. */
+static void hold_standard_files(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			return;
+}
+
+/* A file that was mapped and is shorter now: what is read there is no memory. */
+static void on_bus_error(int sig, siginfo_t *info, void *context)
+{
+	static const char why[] = ": a file became shorter, or its disk failed, while it was read\n";
+	if (info->si_code == BUS_ADRERR &&
+	    write(2, program_invocation_short_name, strlen(program_invocation_short_name)) > 0 &&
+	    write(2, why, sizeof why - 1) > 0)
+		_exit(GG_MALFORMED);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
 void gg_args_start(gg_tool *t, int argc, char **argv)
 {
+	struct sigaction bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 	t->argc = argc;
 	t->argv = argv;
 	t->at = 1;
 	t->d.tool = t->name;
 	t->color = t->color_out = -1;
+	hold_standard_files();
+	sigaction(SIGBUS, &bus, 0);
 	/* A parent may have it ignored; a tool whose reader has gone dies of it, quietly. */
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL); /* nor could it wait for what it starts */
 	signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: said, and cleaned up */
 }
 

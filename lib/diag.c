@@ -26,7 +26,8 @@ static void line(const gg_diag *d, const char *prefix, const char *fmt, va_list 
 
 static void report(gg_diag *d, gg_status s, const char *prefix, const char *fmt, va_list ap)
 {
-	if (!d->errors++)
+	d->errors++;
+	if (!d->status)
 		d->status = s;
 	if (!d->silent)
 		line(d, prefix, fmt, ap);
@@ -45,13 +46,21 @@ bool gg_error(gg_diag *d, gg_status s, const char *fmt, ...)
 	return false;
 }
 
+static bool inside_character(char c) { return (c & 0xc0) == 0x80; } /* of UTF-8 */
+
 void gg_caret(gg_diag *d, const char *text, int len, int column)
 {
+	enum { BEFORE = 70, WIDE = 100 }; /* of a long line: bytes in front of the column, in all */
 	gg_buf b = {0};
-	for (int i = 0; i < len; i++)
+	int from = column > WIDE ? column - BEFORE : 0, at = 0;
+	while (from < column && inside_character(text[from]))
+		from++;
+	for (int i = from; i < len && (i < from + WIDE || inside_character(text[i])); i++) {
 		gg_buf_add(&b, (unsigned char)text[i] < ' ' || text[i] == 127 ? " " : &text[i], 1);
+		at += i < column && !inside_character(text[i]);
+	}
 	if (!d->silent)
-		fprintf(stderr, "  %s\n  %*s^\n", b.p ? b.p : "", column, "");
+		fprintf(stderr, "  %s\n  %*s^\n", b.p ? b.p : "", at, "");
 	gg_buf_fini(&b);
 }
 

@@ -46,11 +46,18 @@ static bool write_special(gg_diag *d, const char *path, const void *p, size_t n)
 	return close(fd) == 0 || cannot_write(d, path, errno);
 }
 
-static bool write_temp(const char *temp, int fd, const void *p, size_t n, const char *path)
+/* What a new file may be, or what the one that it replaces is. */
+static mode_t mode_of(const char *path)
 {
+	struct stat st;
 	mode_t mask = umask(0);
 	umask(mask);
-	bool good = write_all(fd, p, n) && fchmod(fd, 0666 & ~mask) == 0;
+	return stat(path, &st) ? 0666 & ~mask : st.st_mode & 07777;
+}
+
+static bool write_temp(const char *temp, int fd, const void *p, size_t n, const char *path)
+{
+	bool good = write_all(fd, p, n) && fchmod(fd, mode_of(path)) == 0;
 	int why = errno;
 	if (close(fd) && good) {
 		why = errno;
@@ -66,15 +73,43 @@ static bool write_temp(const char *temp, int fd, const void *p, size_t n, const 
 	return good;
 }
 
+/* Where a symbolic link leads, also to a file that is not there yet. */
+static char *follow(const char *path)
+{
+	char link[PATH_MAX], *real = realpath(path, 0);
+	gg_buf b = {0};
+	gg_buf_str(&b, path);
+	for (int i = 0; !real && i < 40; i++) {
+		ssize_t n = readlink(b.p, link, sizeof link - 1);
+		const char *slash = strrchr(b.p, '/');
+		if (n <= 0)
+			break;
+		link[n] = 0;
+		b.len = *link != '/' && slash ? (size_t)(slash + 1 - b.p) : 0;
+		gg_buf_str(&b, link);
+	}
+	if (!real)
+		return b.p;
+	gg_buf_fini(&b);
+	return real;
+}
+
+/* Room for what mkstemp needs, where the name is as long as names may be. */
+static void temp_name(gg_buf *b, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	gg_buf_printf(b, "%.*s%.200s.XXXXXX", (int)(name - path), path, name);
+}
+
 /* Beside the file, then renamed over it. Signals wait, so that none leaves the temporary behind. */
 bool gg_write_file(gg_diag *d, const char *path, const void *p, size_t n)
 {
 	struct stat st;
 	if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return write_special(d, path, p, n);
-	char *real = realpath(path, 0);
+	char *real = follow(path);
 	gg_buf temp = {0};
-	gg_buf_printf(&temp, "%s.XXXXXX", real ? real : path);
+	temp_name(&temp, real);
 	sigset_t wait, old;
 	sigemptyset(&wait);
 	sigaddset(&wait, SIGINT);
@@ -82,7 +117,7 @@ bool gg_write_file(gg_diag *d, const char *path, const void *p, size_t n)
 	sigaddset(&wait, SIGHUP);
 	sigprocmask(SIG_BLOCK, &wait, &old);
 	int fd = mkstemp(temp.p);
-	bool good = fd >= 0 && write_temp(temp.p, fd, p, n, real ? real : path);
+	bool good = fd >= 0 && write_temp(temp.p, fd, p, n, real);
 	int why = errno;
 	sigprocmask(SIG_SETMASK, &old, 0);
 	gg_buf_fini(&temp);

@@ -289,6 +289,8 @@ static void take(gg_tool *t, job *j, int id)
 		break;
 	case DURATION:
 		j->duration = take_float(t, "duration");
+		if (j->duration > 1e9)
+			gg_usage(t, "--duration takes a number of seconds, not '%s'", t->value);
 		j->timed = true;
 		break;
 	case LOOP_SINK:
