@@ -10,6 +10,7 @@ static gg_arena *arena; /* of the model being decoded: nanopb hands no context t
 static const gg_source *source;
 static const char *let_go_until;
 static int depth;
+static bool too_much; /* what ended it is a limit of ours */
 
 #define MESSAGES(X) \
 	X(TensorProto) \
@@ -106,8 +107,10 @@ static bool string(pb_istream_t *s, const char **out)
 	struct onnx_bytes b;
 	if (!bytes(s, &b))
 		return false;
-	if (b.n >= GG_LIMIT_NAME)
+	if (b.n >= GG_LIMIT_NAME) {
+		too_much = true;
 		PB_RETURN_ERROR(s, "a name of more than 65535 bytes");
+	}
 	if (b.n && memchr(b.p, 0, b.n))
 		PB_RETURN_ERROR(s, "a name with a NUL byte in it");
 	*out = gg_intern_n(b.p, b.n);
@@ -116,8 +119,10 @@ static bool string(pb_istream_t *s, const char **out)
 
 static bool message(pb_istream_t *s, const pb_msgdesc_t *desc, void *out)
 {
-	if (depth >= MAX_DEPTH)
+	if (depth >= MAX_DEPTH) {
+		too_much = true;
 		PB_RETURN_ERROR(s, "bodies nested too deeply");
+	}
 	depth++;
 	bool ok = pb_decode(s, desc, out);
 	depth--;
@@ -159,9 +164,11 @@ onnx_ModelProto *onnx_decode(gg_diag *d, gg_arena *a, const gg_source *src)
 	source = src;
 	let_go_until = src->p;
 	depth = 0;
+	too_much = false;
 	if (n && !pb_decode(&s, &onnx_ModelProto_msg, m)) {
-		gg_error(d, GG_MALFORMED, "not a valid ONNX file, or truncated: %s near byte %zu of %zu",
-		         PB_GET_ERROR(&s), n - s.bytes_left, n);
+		gg_error(d, too_much ? GG_UNSUPPORTED : GG_MALFORMED, "%s%s near byte %zu of %zu",
+		         too_much ? "" : "not a valid ONNX file, or truncated: ", PB_GET_ERROR(&s),
+		         n - s.bytes_left, n);
 		return NULL;
 	}
 	if (!m->graph) {

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_INLINED = 1 << 20 };
+
 typedef struct importer {
 	gg_diag *d;
 	gg_arena a; /* scratch */
@@ -20,6 +22,7 @@ typedef struct importer {
 	gg_map functions;
 	gg_map frees;   /* onnx_GraphProto -> names */
 	bool made_up;   /* a value has a name that is not the file's */
+	size_t inlined; /* nodes of functions so far */
 	gg_map symbols; /* dims that inputs declare: they are bound when the graph runs */
 } importer;
 
@@ -1014,6 +1017,8 @@ static bool add_node(importer *im, scope *s, const onnx_NodeProto *n)
 	argument *arg = NULL;
 	int narg = 0;
 	const onnx_FunctionProto *fn = NULL;
+	if (s->f->depth && ++im->inlined > MAX_INLINED) /* a few functions, each calling the next one twice */
+		return node_fail(im, s, n, GG_UNSUPPORTED, "functions make more than a million nodes%s", "");
 	if (!resolve(im, s, n, &arg, &narg))
 		return false;
 	if (im->functions.n)
