@@ -51,6 +51,8 @@ static bool define(check *c, gg_value *v)
 		return bad(c, "a value's name is empty or too long%s%s", "", "");
 	if (v->shape.rank > GG_MAX_RANK)
 		return bad(c, "value '%s' has too many dims%s", v->name, "");
+	if ((unsigned)v->dtype >= GG_DTYPES)
+		return bad(c, "value '%s' has a dtype that there is not%s", v->name, "");
 	v->mark = *gg_intern_mark(v->name) = c->mark;
 	return true;
 }

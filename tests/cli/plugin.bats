@@ -90,3 +90,33 @@ graph() {
 	[ "$status" -ge 128 ]
 	[[ "$output" == *"pass 'crashes' crashed"* ]]
 }
+
+@test "a plugin that prints, forks or closes stdout" {
+	graph >g.gg && gg-dump g.gg | sed 's/"parse"/"opt"/' >want
+	for body in 'extern int printf(const char *, ...); printf("hello\n"); return true;' \
+		'extern int fork(void); fork(); return true;' 'extern int close(int); close(1); return true;'; do
+		echo "$body" | build odd
+		gg-opt --load=./odd.so --pass=odd g.gg 2>err | gg-dump | grep -v ^history | diff - want
+	done
+	echo 'extern void exit(int); exit(0);' | build ends
+	run gg-opt --load=./ends.so --pass=ends -o o.gg g.gg
+	[ "$status" = 3 ]
+	[[ "$output" == *"pass 'ends' ended the process"* ]]
+}
+
+@test "a plugin that fails without a word, that reports and goes on, that changes and does not count" {
+	graph >g.gg
+	echo 'return false;' | build mute
+	echo 'gg_error(p->d, GG_MALFORMED, "said"); return true;' | build goes_on
+	echo 'g->first->out[0]->dtype = 200; return true;' | build dtype
+	for pass in mute goes_on dtype; do
+		run gg-opt --load=./$pass.so --pass=$pass -o o.gg g.gg
+		[ "$status" = 3 ]
+		[[ "$output" == *"pass '$pass' failed"* ]]
+		[ ! -e o.gg ]
+	done
+	echo 'g->first->out[0]->name = "not interned"; return true;' | build name
+	run gg-opt --load=./name.so --pass=name g.gg
+	[ "$status" -gt 128 ]
+	[[ "$output" == *"pass 'name' crashed"* ]]
+}

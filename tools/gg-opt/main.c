@@ -264,7 +264,10 @@ static void add_rules_file(const char *path)
 static void load_plugin(const char *path)
 {
 	const char *file = strchr(path, '/') ? path : gg_printf(&opt.arena, "./%s", path);
+	crash_aside(true);
 	void *so = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	crash_aside(false);
+	opt.check_all = true; /* it may not count what it changes */
 	if (!so) {
 		gg_error(&tool.d, GG_MACHINE, "cannot load plugin '%s': %s", path, dlerror());
 		exit(GG_MACHINE);

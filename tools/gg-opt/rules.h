@@ -20,5 +20,8 @@ void rules_stats(gg_buf *b, const gg_rules *r);
 /* Names the pass that runs in the message of a crash, and leaves its input and command line in `dir`
  * (NULL: nowhere). name NULL: no pass runs. */
 void crash_watch(const char *name, const char *dir, const gg_buf *input, const gg_buf *command);
+/* While it is on, what is written to stdout goes to stderr: around a plugin's loading, and from then on
+ * while a pass runs. */
+void crash_aside(bool on);
 
 #endif

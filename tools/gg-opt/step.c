@@ -35,6 +35,7 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 {
 	gg_pass_run *r = &s->run;
 	size_t before = r->applied;
+	int errors = d->errors;
 	double start = now_ms();
 	r->pass = s->pass;
 	r->d = d;
@@ -42,7 +43,7 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	r->option = s->option;
 	r->noption = (int)s->noption;
 	r->left = left;
-	bool good = !rules_reach(r, ops) || run_graphs(r, m->main);
+	bool good = !rules_reach(r, ops) || (run_graphs(r, m->main) && d->errors == errors);
 	bool changed = r->applied != before;
 	if (good && changed && m->target)
 		good = gg_select_open(d, m);
@@ -53,7 +54,7 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	if (good && (changed || check))
 		good = gg_check_ops(d, m, ops);
 	if (!good)
-		gg_error(d, d->status, "pass '%s' failed", s->pass->name);
+		gg_error(d, d->status ? d->status : GG_MALFORMED, "pass '%s' failed", s->pass->name);
 	gg_arena_fini(&r->scratch);
 	s->ms += now_ms() - start;
 	return good;
