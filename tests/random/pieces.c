@@ -160,6 +160,7 @@ static const struct {
     {N, 0, "Depend(x, UpdateState(UpdateState(_, y), x))"},
     {N, 0, "TupleGetItem(x, y){index=1}"},
     {N, 0, "TupleGetItem(x, MakeTuple:2(x, y)){index=1}"},
+    {F, 0, "Neg(MakeTuple:2(x, y))"},
     {N, 0, "Depend(x, UpdateState(_, Print('a', x, 'b'), Neg(y), x))"},
     {F, 0, "Depend(Neg(x), UpdateState(Print(x), Relu(x), Add(x, y)))"},
     {N, 0, "Depend(Relu(Cast(x){to=f32}), Print(x){string_pos=[0]; string_value=[\"\"]})"},
@@ -717,6 +718,25 @@ static void casts_of_parameters(gen *r)
 }
 
 /* ---- ranks, chance, what is rare ---------------------------------------------------------------- */
+/* A parameter that is gathered again for the gradients, as a parallel optimiser does: copies of one number
+ * that wait for something. */
+static void recomputed(gen *r, gg_value *x)
+{
+	static const char *const copies[] = {
+	    "AllGather(Depend(x, UpdateState(_, Relu(x)))){rank_size=3; fusion=1; duplicated=1}",
+	    "AllGather(Cast(Depend(x, UpdateState(_, Abs(x)))){to=f32}){rank_size=3; fusion=1; duplicated=1}",
+	    "AllGather(Exp(x)){rank_size=3; fusion=1; duplicated=1}"};
+	for (int k = 0; k < 4; k++) {
+		const char *form = k ? copies[chance(r, 80) ? k % 2 : 2]
+		                     : "AllGather(Sin(x)){rank_size=3; fusion=1}";
+		gg_value *y = expr(r, form, x, 0, 0, 0);
+		if (!y)
+			return;
+		gg_set_loc(y->producer, 2, (const char *const[]){"random", "parallel_optimizer"});
+		expr(r, "Neg(x)", y, 0, 0, 0);
+	}
+}
+
 void collectives(gen *r)
 {
 	static const char *const forms[] = {
@@ -724,6 +744,8 @@ void collectives(gen *r)
 	    "AllReduce(Relu(x)){fusion=1; rank_size=3}",
 	    "AllReduce(x){reduction=\"mean\"; rank_size=3}",
 	    "AllReduce(x){reduction=\"max\"; fusion=2}",
+	    "Add(AllReduce(x){fusion=3; rank_size=3}, AllReduce(Tanh(x)){fusion=3; rank_size=3})",
+	    "AllReduce(Neg(AllReduce(x){fusion=3; rank_size=3})){fusion=3; rank_size=3}",
 	    "AllGather(x){rank_size=3; fusion=1}",
 	    "AllGather(Neg(x)){rank_size=3; fusion=1}",
 	    "AllGather:2(x, Tanh(x)){rank_size=3; fusion=2}",
@@ -734,6 +756,8 @@ void collectives(gen *r)
 	gg_value *x[3]; /* chains of them alone would merge nothing */
 	for (int k = 0; k < 3; k++)
 		x[k] = pick(r, GG_DT(GG_F32), 2, 3);
+	if (chance(r, 50))
+		recomputed(r, x[0]);
 	for (int k = 3 + (int)below(r, 5); k; k--)
 		expr(r, forms[below(r, sizeof forms / sizeof *forms)], x[below(r, 3)], 0, 0, 0);
 }
@@ -780,6 +804,15 @@ static void packed(gen *r) /* queries, keys and values from one input, and heads
 		     q[0], q[1], q[2], 0);
 	else
 		expr(r, "Attention(x, y, z){q_num_heads=2; kv_num_heads=2; scale=0.5}", q[0], q[1], q[2], 0);
+}
+
+static void integers(gen *r) /* that surely fit into 32 bits, and some that may not */
+{
+	expr(r,
+	     one_of(r, "Max(Cast(x){to=i64},[5]) Concat(Cast(Reshape(x,[-1])){to=i64},[1,2]){axis=0} "
+	               "Min(Cast(x){to=i64},[3000000000]) Where(Greater(x,3),Cast(x){to=i64},[7]) "
+	               "Gather(Cast(Reshape(x,[-1])){to=i64},[0]) Sub(Cast(x){to=i64},[2])"),
+	     pick(r, GG_INDICES | GG_DT(GG_I8), 1, 3), 0, 0, 0);
 }
 
 static void columns(gen *r) /* sums over long axes */
@@ -846,6 +879,7 @@ static const struct {
     {2, gradients},
     {2, packed},
     {1, columns},
+    {2, integers},
 };
 
 void piece(gen *r)

@@ -41,7 +41,7 @@ static gg_model *draw(gen *r, uint64_t seed, bool train)
 	r->batch = chance(r, 20) ? gg_dim_sym("N") : 1 + (gg_dim)below(r, 4);
 	for (int k = 3 + (int)below(r, train ? 5 : 12); k; k--)
 		piece(r);
-	if (!train && chance(r, 15))
+	if (!train && chance(r, 20))
 		collectives(r);
 	choose_results(r);
 	free(r->pool);
