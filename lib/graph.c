@@ -23,6 +23,8 @@ void gg_model_free(gg_model *m)
 	}
 	gg_unload(m);
 	gg_arena_fini(&m->arena);
+	gg_arena_fini(&m->nodes);
+	gg_arena_fini(&m->values);
 	free(m);
 }
 
@@ -145,7 +147,7 @@ void gg_rename(gg_value *v, const char *name)
 
 static gg_value *new_value(gg_graph *g, gg_kind kind, const char *interned)
 {
-	gg_value *v = gg_alloc(&g->m->arena, sizeof *v);
+	gg_value *v = gg_alloc(&g->m->values, sizeof *v);
 	v->id = g->m->next_id++;
 	v->kind = (uint8_t)kind;
 	v->name = interned;
@@ -393,7 +395,7 @@ gg_node *gg_add_named(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg
                       const char *const *out)
 {
 	gg_arena *a = &g->m->arena;
-	gg_node *n = gg_alloc(a, sizeof *n);
+	gg_node *n = gg_alloc(&g->m->nodes, sizeof *n);
 	n->op = op;
 	n->graph = g;
 	n->nin = nin;

@@ -184,7 +184,7 @@ typedef struct gg_step {
 } gg_step; /* one history entry: tool, version, options */
 
 struct gg_model {
-	gg_arena arena;
+	gg_arena arena, nodes, values; /* apart, so that a walk over them goes straight through memory */
 	gg_graph *main;
 	uint32_t next_id;
 	/* header */
