@@ -46,34 +46,29 @@ bool gg_reduce_infer(gg_infer *f)
 	return true;
 }
 
-static int64_t least(gg_dtype t)
+static gg_wide least(gg_dtype t)
 {
-	int bits = gg_dtype_bits(t);
-	return gg_dtype_class(t) == 'I' ? INT64_MIN >> (64 - bits) : t == GG_U64 ? INT64_MIN : 0;
+	return gg_dtype_class(t) == 'I' ? INT64_MIN >> (64 - gg_dtype_bits(t)) : 0;
 }
 
-static int64_t most(gg_dtype t)
+static gg_wide most(gg_dtype t)
 {
-	int bits = gg_dtype_bits(t);
-	if (gg_dtype_class(t) == 'I' || t == GG_U64)
-		return INT64_MAX >> (t == GG_U64 ? 0 : 64 - bits);
-	return t == GG_BOOL ? 1 : ((int64_t)1 << bits) - 1;
+	int bits = gg_dtype_class(t) == 'I' ? gg_dtype_bits(t) - 1 : t == GG_BOOL ? 1 : gg_dtype_bits(t);
+	return ((gg_wide)1 << bits) - 1;
 }
 
 static int64_t fold_ints(const gg_reduction *r, gg_dtype t, const void *src, int64_t off, int64_t n)
 {
-	bool u = t == GG_U64;
-	int64_t v[BLOCK], a = r->istart, top = r->by_order && u ? INT64_MIN : 0;
+	int64_t v[BLOCK];
+	gg_wide a = r->istart;
 	if (r->by_order)
 		a = r->istart < 0 ? least(t) : most(t);
 	for (int64_t at = 0; at < n; at += BLOCK) {
 		int64_t k = n - at < BLOCK ? n - at : BLOCK;
 		gg_load_i64(t, src, off + at, k, v);
-		for (int64_t i = 0; top && i < k; i++)
-			v[i] ^= top;
-		a = r->istep(a, v, k, u);
+		a = r->istep(a, v, k, t == GG_U64);
 	}
-	return r->iend(a, n, u) ^ top;
+	return (int64_t)r->iend(a, n);
 }
 
 static double fold_floats(const gg_reduction *r, gg_dtype t, const void *src, int64_t off, int64_t n)

@@ -10,4 +10,4 @@ GG_GRAD(grad)
 }
 
 GG_REDUCTION(ReduceL2, "root of the sum of squares over axes", GG_REDUCE_TYPES, false, 0, a + x * x, sqrt(a),
-             0, GG_WRAP_ADD(a, GG_WRAP_MUL(x, x)), (int64_t)sqrt((double)(uint64_t)a), .grad = grad);
+             0, a + GG_WRAP_MUL(x, x), (int64_t)sqrt((double)(uint64_t)a), .grad = grad);

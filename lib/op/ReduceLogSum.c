@@ -3,5 +3,5 @@
 
 GG_GRAD(grad) { gg_give(t, IN(0), gg_grad_spread(t, n, OP("Div", dy, OP("Exp", OUT, 0)))); }
 
-GG_REDUCTION(ReduceLogSum, "log of the sum over axes", GG_FLOATS, false, 0, a + x, log(a), 0,
-             GG_WRAP_ADD(a, x), a, .grad = grad);
+GG_REDUCTION(ReduceLogSum, "log of the sum over axes", GG_FLOATS, false, 0, a + x, log(a), 0, a + x, a,
+             .grad = grad);

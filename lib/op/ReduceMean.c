@@ -8,9 +8,5 @@ GG_GRAD(grad)
 }
 
 /* The mean of integers is cut to an integer; of no integers it is 0. */
-GG_REDUCTION(ReduceMean, "mean over axes", GG_REDUCE_TYPES, false, 0, a + x, a / (double)n, 0,
-             GG_WRAP_ADD(a, x),
-             !n  ? 0
-             : u ? (int64_t)((uint64_t)a / (uint64_t)n)
-                 : a / n,
-             .grad = grad);
+GG_REDUCTION(ReduceMean, "mean over axes", GG_REDUCE_TYPES, false, 0, a + x, a / (double)n, 0, a + x,
+             n ? a / n : 0, .grad = grad);

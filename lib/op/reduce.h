@@ -1,8 +1,8 @@
 /* Reductions over axes: a row each. The reduced axes are brought behind the kept ones, if they
- * are not there already, and each row of them is folded in double (i64 for integers), rounded once.
+ * are not there already, and each row of them is folded in double (128 bits for integers, so that a mean is
+ * right whatever its sum), rounded once.
  *
- * GG_REDUCTION's expressions: a is the accumulator, x the next element, n the count of elements; u says that
- * what an integer holds is a u64. */
+ * GG_REDUCTION's expressions: a is the accumulator, x the next element, n the count of elements. */
 #ifndef GG_OP_REDUCE_H
 #define GG_OP_REDUCE_H
 
@@ -10,14 +10,16 @@
 #include <float.h>
 #include <math.h>
 
+typedef __int128 gg_wide;
+
 typedef struct gg_reduction {
 	double start;
 	double (*step)(double a, const double *x, int64_t n); /* folds n elements into a */
 	double (*end)(double a, int64_t n);
-	int64_t istart;
-	int64_t (*istep)(int64_t a, const int64_t *x, int64_t n, bool u);
-	int64_t (*iend)(int64_t a, int64_t n, bool u);
-	bool by_order; /* integers are compared: u64 has its top bit turned, and istart is the dtype's end */
+	int istart;
+	gg_wide (*istep)(gg_wide a, const int64_t *x, int64_t n, bool u); /* u: they are u64 */
+	gg_wide (*iend)(gg_wide a, int64_t n);
+	bool by_order; /* integers are compared: istart's sign says at which end of the dtype they start */
 	void (*row)(gg_dtype t, const void *src, int64_t off, int64_t n,
 	            double *out); /* instead of step and end */
 } gg_reduction;
@@ -56,21 +58,20 @@ bool gg_reduce_eval(gg_eval *e, const gg_reduction *r);
 		return a; \
 	} \
 	static double fend_##NAME(double a, int64_t n) { return END; } \
-	static int64_t i_##NAME(int64_t a, const int64_t *v, int64_t n, bool u) \
+	static gg_wide i_##NAME(gg_wide a, const int64_t *v, int64_t n, bool u) \
 	{ \
 		for (int64_t i = 0; i < n; i++) { \
-			int64_t x = v[i]; \
+			gg_wide x = u ? (gg_wide)(uint64_t)v[i] : v[i]; \
 			a = ISTEP; \
 		} \
 		return a; \
 	} \
-	static int64_t iend_##NAME(int64_t a, int64_t n, bool u) { return IEND; } \
+	static gg_wide iend_##NAME(gg_wide a, int64_t n) { return IEND; } \
 	static const gg_reduction row_##NAME = {START,    f_##NAME,    fend_##NAME, ISTART, \
 	                                        i_##NAME, iend_##NAME, ORDER,       0}; \
 	GG_REDUCE_OP(NAME, DOC, TYPES, __VA_ARGS__)
 
-/* Sums and products of integers wrap. */
-#define GG_WRAP_ADD(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+/* Sums of integers wrap when they are stored; products, which 128 bits may not hold, here. */
 #define GG_WRAP_MUL(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
 
 #endif

@@ -185,6 +185,23 @@ refused() {
 	[ "$(cut -f2- out.1 | tr '\t' '\n' | sort -n | tr '\n' ' ')" = "$(seq 0 63 | tr '\n' ' ')" ]
 }
 
+@test "a mean of integers is right where their sum takes more than 64 bits" {
+	cat >mean.gg <<-'END'
+		const %x : i64[2,3] = [9223372036854775807, 9223372036854775807, 9223372036854775806, -9223372036854775808, -9223372036854775808, -9223372036854775805]
+		const %y : u64[3] = [18446744073709551615, 18446744073709551613, 5]
+		const %rows : i64[1] = [1]
+		%a = ReduceMean(%x, %rows) {keepdims=0}
+		%b = ReduceMean(%y) {keepdims=0}
+		%c = ReduceMax(%y) {keepdims=0}
+		%d = ReduceMin(%y) {keepdims=0}
+		output %a
+		output %b
+		output %c
+		output %d
+	END
+	[ "$(gg-run -q --target=ref --print a --print b --print c --print d mean.gg | tr '\t' ' ')" = '0 9223372036854775806 -9223372036854775807 12297829382473034411 18446744073709551615 5' ]
+}
+
 @test "bodies and sizes that depend on data" {
 	cat >loop.gg <<-'END'
 		input %x : f32[N]
