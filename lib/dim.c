@@ -526,13 +526,21 @@ bool gg_dim_from_data(gg_dim d)
 	return is;
 }
 
+/* A symbol remembers where it was bound last: where that is wrong, all of them are told anew. */
+static const gg_binding *find_binding(const char *sym, const gg_binding *b, size_t n)
+{
+	const uint64_t *at = gg_intern_mark(sym);
+	if (*at >= n || b[*at].sym != sym)
+		for (size_t i = n; i-- > 0;)
+			*gg_intern_mark(b[i].sym) = i;
+	return *at < n && b[*at].sym == sym ? &b[*at] : 0;
+}
+
 static gg_dim bind_atom(const atom *a, const gg_binding *b, size_t n)
 {
 	if (a->op == 's') {
-		for (size_t i = 0; i < n; i++)
-			if (b[i].sym == a->sym)
-				return is_expr(b[i].value) ? lost() : b[i].value;
-		return from_atom(a);
+		const gg_binding *to = find_binding(a->sym, b, n);
+		return !to ? from_atom(a) : is_expr(to->value) ? lost() : to->value;
 	}
 	gg_dim x = gg_dim_bind(a->a, b, n), y = gg_dim_bind(a->b, b, n);
 	return a->op == '/' ? gg_dim_div(x, y) : choose(a->op, x, y);

@@ -429,10 +429,12 @@ gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_
 	return gg_add_named(g, before, op, nin, in, nout, name);
 }
 
-/* Who waited for n waits for what n waited for. */
+/* Who waited for n waits for what n waited for. They come behind it, most of them soon, and before it only
+ * where the graph is out of order. */
 static void hand_on_after(gg_node *n)
 {
-	for (gg_node *f = n->graph->first; f && n->nfollow; f = f->next) {
+	gg_node *f = n;
+	while (n->nfollow && (f = f->next ? f->next : n->graph->first) != n)
 		for (int i = 0; i < f->nafter; i++) {
 			if (f->after[i] != n)
 				continue;
@@ -442,7 +444,6 @@ static void hand_on_after(gg_node *n)
 				gg_add_after(f, n->after[k]);
 			break;
 		}
-	}
 }
 
 void gg_remove_node(gg_node *n)

@@ -18,10 +18,10 @@ typedef struct item {
 	int64_t size; /* aligned */
 	int64_t off;
 	uint32_t from, to;
-	uint32_t until; /* with streams: the last birth that may come before its last reader is done */
-	bool forever;   /* somebody reads it after the run */
-	bool external;  /* an input, param or const: has a buffer of its own, nothing to place */
-	bool state;
+	uint32_t until;        /* with streams: the last birth that may come before its last reader is done */
+	bool forever;          /* somebody reads it after the run */
+	bool external;         /* an input, param or const: has a buffer of its own, nothing to place */
+	const gg_state *state; /* that updates it */
 } item;
 
 typedef struct planner {
@@ -247,14 +247,6 @@ static void share(planner *p, gg_value *v, gg_value *with)
 	p->out->aliased++;
 }
 
-static bool is_final(const gg_graph *g, const gg_value *param, const gg_value *v)
-{
-	for (size_t i = 0; i < g->nstate; i++)
-		if (g->state[i]->param == param)
-			return g->state[i]->final.value == v;
-	return false;
-}
-
 /* A view of a parameter that is updated may not outlive the update. */
 static bool view_ok(const planner *p, const gg_node *n, gg_value *v)
 {
@@ -298,7 +290,7 @@ static gg_value *state_alias(const planner *p, const gg_node *n, gg_value *v, ui
 		it = item_of(p, in);
 		if (it->to != now || (it->external && !it->state) || !is_past(p, it, now))
 			continue;
-		if (it->external && last_read(p, v) == p->end && !is_final(p->g, it->v, v))
+		if (it->external && last_read(p, v) == p->end && it->state->final.value != v)
 			continue;
 		return in;
 	}
@@ -388,7 +380,7 @@ static bool find_lives(planner *p)
 	for (gg_value *v = g->consts; v; v = v->next_const)
 		add_external(p, v);
 	for (size_t i = 0; i < g->nstate; i++)
-		item_of(p, g->state[i]->param)->state = true;
+		item_of(p, g->state[i]->param)->state = g->state[i];
 	for (gg_node *n = g->first; n && good; n = n->next)
 		for (int i = 0; i < n->nout && good; i++)
 			if (n->out[i])

@@ -347,6 +347,9 @@ static bool fill_missing(job *j, feed *f)
 			if (sym)
 				bind_one(&u, sym, f[i].t.shape.dim[k]);
 		}
+	for (size_t i = 0; i < g->nin; i++)
+		for (int k = 0; !f[i].given && k < f[i].v->shape.rank; k++)
+			gg_dim_symbols(f[i].v->shape.dim[k], bind_to_one, &u);
 	for (size_t i = 0; i < g->nin && good; i++) {
 		gg_tensor *t = &f[i].t;
 		int64_t bytes;
@@ -360,10 +363,8 @@ static bool fill_missing(job *j, feed *f)
 		}
 		t->dtype = (gg_dtype)f[i].v->dtype;
 		t->shape.rank = f[i].v->shape.rank;
-		for (int k = 0; k < t->shape.rank; k++) {
-			gg_dim_symbols(f[i].v->shape.dim[k], bind_to_one, &u);
+		for (int k = 0; k < t->shape.rank; k++)
 			t->shape.dim[k] = gg_dim_bind(f[i].v->shape.dim[k], u.b, u.n);
-		}
 		if (!gg_shape_known(&t->shape) || !gg_size_of(t->dtype, &t->shape, &bytes)) {
 			good = gg_error(&j->t->d, GG_MALFORMED, "input '%s': shape %s cannot be filled",
 			                f[i].v->name, gg_shape_str(&j->a, &t->shape));
