@@ -216,7 +216,8 @@ def rest():
          [[1, 2] - r * (g + np.float32(0.9) * np.float64([0.25, 0])), np.float64([0.25, 0]) * np.float32(0.9) + g],
          alpha=0.9, beta=0.5, mode='"standard"', norm_coefficient=0.0)
     big = np.uint64([[2**63 + 6, 0, 3], [2**64 - 1, 1, 0]])
-    for op, want in (("ReduceMean", big.sum(1) // np.uint64(3)), ("ReduceL1", big.sum(1)), ("ReduceSum", big.sum(1)),
+    mean = np.uint64([sum(map(int, row)) // 3 for row in big])  # a sum in 64 bits would wrap
+    for op, want in (("ReduceMean", mean), ("ReduceL1", big.sum(1)), ("ReduceSum", big.sum(1)),
                      ("ReduceMax", big.max(1)), ("ReduceMin", big.min(1)), ("ReduceProd", big.prod(1))):
         case(op, [big, np.int64([1])], [want], keepdims=0)
 
