@@ -7,16 +7,21 @@ _gg() {
 	case $prev in
 	--pass | --skip | --explain | --print-before | --print-after)
 		COMPREPLY=($(compgen -W "$("$tool" --list 2>/dev/null | cut -d' ' -f1)" -- "$cur")) ;;
-	--pipeline) COMPREPLY=($(compgen -W 'common inference optimize hardware final' -- "$cur")) ;;
-	--target) COMPREPLY=($(compgen -W 'ref cpu' -- "$cur")) ;;
-	--format) COMPREPLY=($(compgen -W 'text json dot csv onnx' -- "$cur")) ;;
+	--pipeline)
+		COMPREPLY=($(compgen -W "$("$tool" --list 2>/dev/null | grep -o '[a-z_]*:[0-9]' | cut -d: -f1 | sort -u)" -- "$cur")) ;;
+	--target) COMPREPLY=($(compgen -W 'ref cpu cuda' -- "$cur")) ;;
+	--format)
+		case $tool in
+		*gg-parse) COMPREPLY=($(compgen -W 'onnx text json' -- "$cur")) ;;
+		*) COMPREPLY=($(compgen -W 'text json dot csv onnx' -- "$cur")) ;;
+		esac ;;
 	--precision) COMPREPLY=($(compgen -W 'strict tf32 f16 bf16' -- "$cur")) ;;
 	--layout) COMPREPLY=($(compgen -W 'keep auto nchw nhwc' -- "$cur")) ;;
 	--color) COMPREPLY=($(compgen -W 'auto always never' -- "$cur")) ;;
 	--fill) COMPREPLY=($(compgen -W 'normal ones zeros range' -- "$cur")) ;;
 	*)
 		if [[ $cur == -* ]]; then
-			COMPREPLY=($(compgen -W "$("$tool" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*' | sort -u)" -- "$cur"))
+			COMPREPLY=($(compgen -W "$("$tool" --help 2>/dev/null | sed -n '/^options:/,/^$/s/^  \(-.,\|   \) \(--[a-z-]*\).*/\2/p')" -- "$cur"))
 		else
 			COMPREPLY=($(compgen -f -- "$cur"))
 		fi ;;
