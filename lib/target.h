@@ -36,6 +36,9 @@ typedef struct gg_target {
 	bool ref_fallback; /* nodes without a row run on ref */
 	bool device;       /* kernels work in a memory of their own: bodies run on ref, on the host */
 	int64_t call;      /* what one more call takes, in bytes moved meanwhile */
+	/* Does the node behind a run of `len` from n on end it, though its output has another shape? It reads
+	 * the run's result, which nobody else does. NULL: none does. */
+	bool (*ends)(const gg_node *n, int len);
 } gg_target;
 
 extern const gg_target gg_target_cuda;

@@ -616,13 +616,34 @@ static bool prepare(gg_call *c, bool tf32)
 	return make_moves(c, k, &o, workspace) && cuda_chain_new(c, &h, from, &k->rest);
 }
 
-static bool prepare_strict(gg_call *c) { return prepare(c, false); }
+static bool prepare_strict(gg_call *c) { return cuda_is_stem(c) ? cuda_stem_prepare(c) : prepare(c, false); }
 static bool prepare_tf32(gg_call *c) { return prepare(c, true); }
+
+bool cuda_conv_norm(gg_call *c, void **norm)
+{
+	conv k = {.bias = -1, .add = -1};
+	cuda_head h = CUDA_HEAD;
+	dnn_conv o;
+	*norm = NULL;
+	if (!c->in_const[1])
+		return true;
+	if (!describe(c, &o, false) || !absorb_norm(c, &k, &o))
+		return false;
+	int all = absorb(c, &k, &o, &h, true);
+	if (all < c->ncover || !o.relu || o.add || (k.bias >= 0 && !c->in_const[k.bias]))
+		drop_norm(&k);
+	else if (!need_norm(c, &k, &o))
+		return false;
+	*norm = k.norm;
+	return true;
+}
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
 static bool run(gg_call *c)
 {
+	if (cuda_is_stem(c))
+		return cuda_stem_run(c);
 	conv *k = c->state;
 	char *scratch = c->scratch;
 	const void *x = c->in[0].data, *w = k->weight ? k->weight : c->in[1].data;
@@ -666,6 +687,10 @@ static void release(gg_call *c)
 {
 	conv *k = c->state;
 	dnn_settle();
+	if (cuda_is_stem(c)) {
+		cuda_stem_release(c);
+		return;
+	}
 	if (!k)
 		return;
 	if (k->weight)

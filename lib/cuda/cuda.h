@@ -173,6 +173,16 @@ void cuda_wgmma_judge(const cuda_wgmma *o, bool better); /* for those who come l
 bool cuda_wgmma_run(gg_diag *d, const cuda_wgmma_plan *p, const void *x, const void *w, const void *scale,
                     const void *shift, const void *add, void *y);
 
+/* ---- stem.c -------------------------------------------------------------------------------------- */
+/* A convolution, Relu and the largest of neighbours as one call of cuda_conv. */
+bool cuda_is_stem(const gg_call *c);
+bool cuda_stem_prepare(gg_call *c);
+bool cuda_stem_run(gg_call *c);
+void cuda_stem_release(gg_call *c);
+/* conv.c: scales and shifts by channel, then a Relu: is that all that follows the convolution? NULL: it is
+ * not. False: reported. */
+bool cuda_conv_norm(gg_call *c, void **norm);
+
 /* ---- flash.c ----------------------------------------------------------------------------------- */
 typedef struct cuda_attend {
 	gg_dtype dtype;

@@ -1,5 +1,6 @@
 /* The cuda target: its rows, and the conditions under which its kernels take a node. */
 #include "../target.h"
+#include "../window.h"
 #include <string.h>
 
 #define F32 GG_DT(GG_F32)
@@ -127,10 +128,58 @@ static bool ok_pad(const gg_node *n, const char **why)
 	return true;
 }
 
+/* ---- stems ---------------------------------------------------------------------------------------- */
+
+/* Windows of rows of pixels, every second one, of up to 8 places with what evens their beginning. */
+static bool stem_conv(const gg_node *n)
+{
+	const gg_value *x = gg_in(n, 0), *w = gg_in(n, 1);
+	gg_diag silent = {.silent = true};
+	gg_window o;
+	if (!(HALVES & GG_DT(x->dtype)) || x->layout != GG_PLAIN || x->shape.rank != 4 ||
+	    !gg_shape_known(&w->shape) || w->shape.dim[0] != 64 ||
+	    !gg_window_conv(&silent, n, &x->shape, &w->shape, &o))
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (!gg_dim_known(o.in[i]) || o.in[i] > 4096 || o.out[i] < 1 || o.stride[i] != 2 ||
+		    o.dilation[i] != 1 || o.begin[i] < 0 || o.begin[i] > 6)
+			return false;
+	return o.group == 1 && o.in[1] % 8 == 0 && o.kernel[1] + o.begin[1] % 2 <= 8 && o.kernel[0] <= 8 &&
+	       w->shape.dim[1] * o.kernel[0] <= 24;
+}
+
+/* The largest of three by three, every second one, whose first begins before the first row and column. */
+static bool stem_pool(const gg_node *n)
+{
+	gg_diag silent = {.silent = true};
+	gg_window o;
+	if (strcmp(n->op->name, "MaxPool") || gg_out(n, 1) || n->out[0]->layout != GG_NHWC ||
+	    n->in[0].value->layout != GG_NHWC || !gg_window_pool(&silent, n, &n->in[0].value->shape, &o))
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (o.kernel[i] != 3 || o.stride[i] != 2 || o.dilation[i] != 1 || o.begin[i] != 1 ||
+		    o.out[i] < 1)
+			return false;
+	return o.out[1] <= 112;
+}
+
+/* The convolution that an image network begins with, its Relu and the pool behind it: lib/cuda/stem.c. */
+static bool ends(const gg_node *n, int len)
+{
+	const gg_node *last = n;
+	for (int i = 1; i < len; i++)
+		last = last->next;
+	const char *act = strcmp(n->op->name, "FusedConv") ? "" : gg_get_string(n, "activation");
+	bool relu = len == 1 ? !strcmp(act, "Relu")
+	                     : !strcmp(last->op->name, "Relu") || !strcmp(last->op->name, "BatchNormRelu");
+	return relu && len <= 3 && stem_pool(last->next) && stem_conv(n);
+}
+
 #define ROW(kernel, op, types, slot, layouts, need, ok) {#kernel, #op, types, slot, layouts, need, ok},
 static const gg_row rows[] = {
 #include "cuda.inc"
 };
 #undef ROW
 
-const gg_target gg_target_cuda = {"cuda", "cuda", rows, sizeof rows / sizeof *rows, true, true, 1 << 20};
+const gg_target gg_target_cuda = {"cuda", "cuda", rows,    sizeof rows / sizeof *rows,
+                                  true,   true,   1 << 20, ends};

@@ -339,6 +339,13 @@ static bool reads_run(const gg_node *n, gg_node *const *run, int len)
 	return false;
 }
 
+/* By k, behind a run whose last node is `last`. */
+static bool is_ended(const gg_target *t, const gg_node *n, const gg_node *last, const gg_node *k, int len)
+{
+	return t->ends && k && k->stream == n->stream && k->nin > 0 && k->in[0].value == last->out[0] &&
+	       gg_one_use(last->out[0]) && gg_target_chosen(t, k) && t->ends(n, len);
+}
+
 int gg_target_cover(const gg_target *t, const gg_node *n)
 {
 	gg_node *run[MAX_COVER] = {(gg_node *)n};
@@ -347,9 +354,9 @@ int gg_target_cover(const gg_target *t, const gg_node *n)
 	if (!head || n->nout != 1 || n->ncap || (!product && !runs_pointwise(t, n)))
 		return 1;
 	const gg_value *v = n->out[0];
+	gg_node *k = n->next;
 	int len = 1, best = 1;
-	for (gg_node *k = n->next; len < MAX_COVER && runs_pointwise(t, k) && k->stream == n->stream;
-	     k = k->next) {
+	for (; len < MAX_COVER && runs_pointwise(t, k) && k->stream == n->stream; k = k->next) {
 		if (!reads_run(k, run, len) || v->shape.rank < 0 ||
 		    !gg_shape_eq(&k->out[0]->shape, &v->shape) || k->out[0]->layout != v->layout)
 			break;
@@ -360,7 +367,7 @@ int gg_target_cover(const gg_target *t, const gg_node *n)
 		if (i == len - 1)
 			best = len;
 	}
-	return best;
+	return product && best == len && is_ended(t, n, run[len - 1], k, len) ? len + 1 : best;
 }
 
 static gg_value *residual_of(const gg_node *n, int len)
