@@ -1,6 +1,6 @@
 /* MatMul, MatMulBias and Gemm by cuBLASLt, with the pointwise nodes after them.
  *
- * A vector added to each row, a term of the result's shape and a Relu become part of the product;
+ * A vector added to each row, a term of the result's shape and a Relu or Gelu become part of the product;
  * the rest of the run follows as one kernel over the output. cuBLASLt's matrices are
  * column-major, so that c = a b is asked for as c' = b' a'. */
 #include "cuda.h"
@@ -148,20 +148,31 @@ static int addend(const gg_call *c, int j, const gg_value *v)
 	return cuda_slot(c, n, gg_in(n, 0) == v);
 }
 
-static bool is_gelu(const gg_node *n)
+/* What cuBLASLt does at the end of a product: Relu, Gelu by tanh. 0: none of them, in f64 always. */
+static int end_of(const gg_call *c, const char *activation)
 {
-	return !strcmp(n->op->name, "Gelu") && strcmp(gg_get_string(n, "approximate"), "tanh");
+	return c->out[0].dtype == GG_F64         ? 0
+	       : !strcmp(activation, "Relu")     ? CUBLASLT_EPILOGUE_RELU
+	       : !strcmp(activation, "GeluTanh") ? CUBLASLT_EPILOGUE_GELU
+	                                         : 0;
+}
+
+static const char *activation_of(const gg_node *n)
+{
+	bool tanh = !strcmp(n->op->name, "Gelu") && !strcmp(gg_get_string(n, "approximate"), "tanh");
+	return tanh ? "GeluTanh" : n->op->name;
 }
 
 /* How many covered nodes are part of the product, itself among them; a Gelu becomes the head's. */
-static int absorb(const gg_call *c, product *p, int64_t cols, bool *relu, cuda_head *h)
+static int absorb(const gg_call *c, product *p, int64_t cols, int *end, cuda_head *h)
 {
 	int j = 1, slot;
-	for (; j < c->ncover && !*relu; j++) {
+	for (; j < c->ncover && !*end; j++) {
 		const gg_value *v = c->cover[j - 1]->out[0];
-		if (!strcmp(c->cover[j]->op->name, "Relu"))
-			*relu = c->out[0].dtype != GG_F64;
-		else if (is_gelu(c->cover[j]) && p->term < 0) {
+		const char *activation = activation_of(c->cover[j]);
+		if (end_of(c, activation))
+			*end = end_of(c, activation);
+		else if (!strcmp(activation, "Gelu") && p->term < 0) {
 			h->activation = "Gelu";
 			return j + 1;
 		} else if ((slot = addend(c, j, v)) < 0)
@@ -172,14 +183,12 @@ static int absorb(const gg_call *c, product *p, int64_t cols, bool *relu, cuda_h
 			p->term = slot;
 		else
 			break;
-		if (!strcmp(c->cover[j]->op->name, "Relu") && !*relu)
-			break;
 	}
 	return j;
 }
 
 /* What the node itself wants: false when the run's other nodes must wait for the chain. */
-static bool take_own(gg_call *c, product *p, int64_t cols, cuda_head *h, bool *relu)
+static bool take_own(gg_call *c, product *p, int64_t cols, cuda_head *h, int *end)
 {
 	const gg_node *n = c->node;
 	bool gemm = !strcmp(n->op->name, "Gemm");
@@ -199,8 +208,7 @@ static bool take_own(gg_call *c, product *p, int64_t cols, cuda_head *h, bool *r
 	if (strcmp(n->op->name, "MatMulBias"))
 		return h->add < 0;
 	h->activation = gg_get_string(n, "activation");
-	if (h->add < 0 && !strcmp(h->activation, "Relu") && c->out[0].dtype != GG_F64) {
-		*relu = true;
+	if (h->add < 0 && (*end = end_of(c, h->activation))) {
 		h->activation = NULL;
 		return false;
 	}
@@ -413,15 +421,14 @@ static bool choose(gg_call *c, product *p, const struct key *key)
 	return true;
 }
 
-static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, bool relu, struct key *key)
+static bool make_op(gg_call *c, product *p, const shape *m, bool tf32, int end, struct key *key)
 {
 	cublasComputeType_t type = p->wide ? CUBLAS_COMPUTE_64F
 	                           : tf32  ? CUBLAS_COMPUTE_32F_FAST_TF32
 	                                   : CUBLAS_COMPUTE_32F;
 	int32_t ta = m->tb ? CUBLAS_OP_T : CUBLAS_OP_N, tb = m->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-	cublasLtEpilogue_t e = p->bias < 0 ? relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT
-	                       : relu      ? CUBLASLT_EPILOGUE_RELU_BIAS
-	                                   : CUBLASLT_EPILOGUE_BIAS;
+	int all = end | (p->bias < 0 ? 0 : CUBLASLT_EPILOGUE_BIAS); /* its numbers are bits */
+	cublasLtEpilogue_t e = all ? (cublasLtEpilogue_t)all : CUBLASLT_EPILOGUE_DEFAULT;
 	key->ta = ta;
 	key->tb = tb;
 	key->compute = (int32_t)type;
@@ -462,7 +469,7 @@ static bool list_loops(gg_call *c, product *p, const shape *m)
 	return true;
 }
 
-static bool make_product(gg_call *c, product *p, const shape *m, bool tf32, bool relu)
+static bool make_product(gg_call *c, product *p, const shape *m, bool tf32, int end)
 {
 	int r = m->rank;
 	int64_t batch = r > 2 ? m->c[r - 3] : 1, rows = m->c[r - 2], cols = m->c[r - 1];
@@ -475,7 +482,7 @@ static bool make_product(gg_call *c, product *p, const shape *m, bool tf32, bool
 	                  .sb = sb,
 	                  .type = c->out[0].dtype,
 	                  .term = p->term >= 0};
-	return make_op(c, p, m, tf32, relu, &key) && list_loops(c, p, m) &&
+	return make_op(c, p, m, tf32, end, &key) && list_loops(c, p, m) &&
 	       make_layout(c, &p->la, m->b[r - 1], m->b[r - 2], batch, sb) &&
 	       make_layout(c, &p->lb, m->a[r - 1], m->a[r - 2], batch, sa) &&
 	       make_layout(c, &p->lc, cols, rows, batch, rows * cols) && choose(c, p, &key);
@@ -528,7 +535,7 @@ static bool fuse_gelu(gg_call *c, product *p, const shape *m, cuda_head *h)
 
 /* ---- a kernel of our own ----------------------------------------------------------------------- */
 
-static bool as_own(const gg_call *c, const product *p, const shape *m, const cuda_head *h, bool relu,
+static bool as_own(const gg_call *c, const product *p, const shape *m, const cuda_head *h, int end,
                    cuda_wgmma *o)
 {
 	bool gelu = h->activation && !strcmp(h->activation, "Gelu") && h->add < 0;
@@ -540,23 +547,23 @@ static bool as_own(const gg_call *c, const product *p, const shape *m, const cud
 	o->turned = !m->tb;
 	o->shift = p->bias < 0 ? 0 : c->out[0].dtype;
 	o->add = p->term >= 0;
-	o->relu = relu;
+	o->relu = end == CUBLASLT_EPILOGUE_RELU;
 	o->gelu = gelu;
-	return m->rank == 2 && !m->ta && p->alpha == 1 && cuda_wgmma_fits(o);
+	return end != CUBLASLT_EPILOGUE_GELU && m->rank == 2 && !m->ta && p->alpha == 1 && cuda_wgmma_fits(o);
 }
 
 /* A kernel of our own, cuBLASLt, or cuDNN for a product with Gelu: by estimate before the libraries are
  * asked, or by measure after. */
-static bool choose_engine(gg_call *c, product *p, const shape *m, cuda_head *h, bool tf32, bool relu)
+static bool choose_engine(gg_call *c, product *p, const shape *m, cuda_head *h, bool tf32, int end)
 {
 	cuda_wgmma o;
-	bool fits = as_own(c, p, m, h, relu, &o);
+	bool fits = as_own(c, p, m, h, end, &o);
 	int known = fits ? cuda_wgmma_known(&o) : 0;
 	bool tuned = cuda_tune() > 1 && !cuda_own() && !known;
 	bool own = fits && !tuned && known >= 0 &&
 	           (cuda_own() || known ||
 	            cuda_wgmma_us(&o) < cuda_library_us(&o) + (o.gelu ? 1e3 * (double)gelu_ms(c) : 0));
-	if (!own && (!open_library(c) || !make_product(c, p, m, tf32, relu)))
+	if (!own && (!open_library(c) || !make_product(c, p, m, tf32, end)))
 		return false;
 	if (!own)
 		fuse_gelu(c, p, m, h);
@@ -586,8 +593,7 @@ static bool prepare(gg_call *c, bool tf32)
 {
 	product *p = c->state = gg_xcalloc(1, sizeof *p);
 	cuda_head h = CUDA_HEAD;
-	bool relu = false;
-	int from = 1;
+	int from = 1, end = 0;
 	shape m;
 	p->a = cuda_slot(c, c->node, 0);
 	p->b = cuda_slot(c, c->node, 1);
@@ -595,8 +601,8 @@ static bool prepare(gg_call *c, bool tf32)
 	find_shape(c, p, &m);
 	int64_t cols = m.c[m.rank - 1];
 	p->none = !gg_count(&c->in[p->a]) || !gg_count(&c->in[p->b]);
-	if (take_own(c, p, cols, &h, &relu) && !p->none)
-		from = absorb(c, p, cols, &relu, &h);
+	if (take_own(c, p, cols, &h, &end) && !p->none)
+		from = absorb(c, p, cols, &end, &h);
 	if (p->none && p->bias >= 0) {
 		h.add = p->bias;
 		p->bias = -1;
@@ -605,7 +611,7 @@ static bool prepare(gg_call *c, bool tf32)
 		p->beta = 1;
 	p->alpha64 = p->alpha;
 	p->beta64 = p->beta;
-	if (!p->none && gg_count(&c->out[0]) && !choose_engine(c, p, &m, &h, tf32, relu))
+	if (!p->none && gg_count(&c->out[0]) && !choose_engine(c, p, &m, &h, tf32, end))
 		return false;
 	return cuda_chain_new(c, &h, from, &p->rest);
 }

@@ -26,6 +26,15 @@ explain() { gg-select --explain "$@" 2>&1 >out.gg | cut -f2,3 | paste -sd' '; }
 	[ "$(explain --target=cuda:sm_90 m.gg)" = 'MatMul	cuda_matmul Add	cuda_pointwise Relu	cuda_pointwise' ]
 }
 
+@test "what is left to the load is counted, and named with -v" {
+	sed "s/N,2/2,2/" m.gg | gg-select --target=cuda:sm_90 -o out.gg
+	gg-build out.gg -o m.plan 2>err
+	grep -q 'note: chosen when the plan is loaded: 1 cuBLASLt algorithm$' err
+	! grep -q 'by cuBLASLt' err
+	gg-build -v out.gg -o m.plan 2>err
+	[ "$(grep -c 'chosen when the plan is loaded, by cuBLASLt, sm_90: matmul f32 rows' err)" = 1 ]
+}
+
 @test "precision tf32 takes other kernels for products" {
 	[ "$(explain --target=cuda --precision=tf32 m.gg)" = \
 		'MatMul	cuda_matmul_tf32 Add	cuda_pointwise Relu	cuda_pointwise' ]

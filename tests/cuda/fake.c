@@ -18,6 +18,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <nvrtc.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -638,7 +639,8 @@ static void do_product(void **arg, unsigned n)
 	if (!p->workspace)
 		abort();
 	memset(p->workspace, 0xee, WORKSPACE);
-	bool has_bias = p->o.epilogue & CUBLASLT_EPILOGUE_BIAS, relu = p->o.epilogue & CUBLASLT_EPILOGUE_RELU;
+	bool has_bias = p->o.epilogue & CUBLASLT_EPILOGUE_BIAS, relu = p->o.epilogue & CUBLASLT_EPILOGUE_RELU,
+	     gelu = p->o.epilogue & CUBLASLT_EPILOGUE_GELU;
 	for (int64_t k = 0; k < p->c.batch; k++)
 		for (uint64_t r = 0; r < p->c.rows; r++)
 			for (uint64_t c = 0; c < p->c.cols; c++) {
@@ -650,6 +652,8 @@ static void do_product(void **arg, unsigned n)
 				if (p->beta != 0)
 					s += p->beta * at(&p->c, p->pc, k, false, r, c);
 				s += has_bias ? gg_get_f64(&bias, (int64_t)r) : 0;
+				s = gelu ? s / 2 * (1 + tanh(0.7978845608028654 * (s + 0.044715 * s * s * s)))
+				         : s;
 				gg_set_f64(&d, k * p->c.stride + (int64_t)r + (int64_t)c * p->c.ld,
 				           relu && s < 0 ? 0 : s);
 			}

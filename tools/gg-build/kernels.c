@@ -75,11 +75,32 @@ static void say_deferred(gg_diag *d, const gg_offline *o)
 	}
 }
 
-static bool save_choices(gg_diag *d, const char *path, const gg_built *k, size_t n)
+static const gg_built *find_choices(const gg_built *k, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(k[i].kind, "choices"))
-			return gg_write_file(d, path, k[i].bytes, k[i].n);
+			return &k[i];
+	return NULL;
+}
+
+/* The open lines of the choices, each with what it is for. */
+static void name_deferred(gg_diag *d, const gg_built *choices)
+{
+	gg_arena a = {0};
+	char *at = choices ? gg_strndup(&a, choices->bytes, choices->n) : NULL;
+
+	for (char *line; (line = strsep(&at, "\n"));) {
+		char *library = strsep(&line, "\t"), *key = strsep(&line, "\t");
+		if (line && !strcmp(line, "?"))
+			gg_verbose(d, "chosen when the plan is loaded, by %s: %s", library, key);
+	}
+	gg_arena_fini(&a);
+}
+
+static bool save_choices(gg_diag *d, const char *path, const gg_built *choices)
+{
+	if (choices)
+		return gg_write_file(d, path, choices->bytes, choices->n);
 	return gg_error(d, GG_UNSUPPORTED, "there are no choices to write to '%s'", path);
 }
 
@@ -101,7 +122,8 @@ static bool keep_built(gg_diag *d, gg_model *m, const gg_offline *o, const kerne
 	}
 	gg_verbose(d, "%zu kernels compiled for %s", kernels, m->target);
 	say_deferred(d, o);
-	return good && (!r->save || save_choices(d, r->save, k, n));
+	name_deferred(d, find_choices(k, n));
+	return good && (!r->save || save_choices(d, r->save, find_choices(k, n)));
 }
 
 /* A text file, which stays: the backend keeps no copy. */
