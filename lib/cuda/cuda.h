@@ -51,6 +51,8 @@ bool cuda_is_older(const char *library);
 const char *cuda_plans_library(const char *library, char text[32]); /* its version; NULL: the plan has none */
 /* ---- cubin.c */
 char *cuda_cubin(gg_diag *d, const char *text); /* malloc'ed; NULL: reported */
+void cuda_cubin_later(const char *text);        /* cuda_built has it, unless it fails */
+size_t cuda_failed_kernels(void);               /* of those */
 char *cuda_nvrtc(gg_diag *d, const char *text, size_t *n);
 bool cuda_give(gg_diag *d, const char *kind, const char *name, const void *bytes, size_t n);
 const gg_built *cuda_given(const char *name); /* NULL: no plan brought it */

@@ -68,9 +68,9 @@ bool cuda_open_offline(gg_diag *d, int sm, int processors)
 
 size_t cuda_deferred(size_t i, const char **what, bool *compiled)
 {
-	static const char *const name[] = {"cuBLASLt algorithm", "cuDNN engine", "cuDNN engine"};
+	static const char *const name[] = {"cuBLASLt algorithm", "cuDNN engine", "cuDNN engine", "kernel"};
 
-	*what = i < 3 ? name[i] : NULL;
-	*compiled = i == 2;
-	return i == 0 ? products : i < 3 ? dnn_deferred(*compiled) : 0;
+	*what = i < 4 ? name[i] : NULL;
+	*compiled = i >= 2;
+	return i == 0 ? products : i < 3 ? dnn_deferred(*compiled) : i == 3 ? cuda_failed_kernels() : 0;
 }
