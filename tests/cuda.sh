@@ -108,14 +108,28 @@ say $? 'two graphs in one process'
 # The difficult cases, as on ref and cpu.
 ls -d data/cases/*/ | TARGETS=cuda xargs -P 8 -I{} bash -c 'run {} "long short"' >"$tmp/cases"
 take "$tmp/cases"
-"$build/tests/device" >"$tmp/sweep" 2>"$tmp/log"
-take "$tmp/sweep"
-tail -1 "$tmp/sweep" | grep -q '^1\.\.'
-say $? 'the sweep came to its end'
+shares() { # shares OF COMMAND...: the sweep's shares side by side; what they print is in $tmp/sweep.N
+	local of=$1
+	shift
+	seq "$of" | xargs -P "$of" -I{} bash -c 'timeout -k 5 300 "${@:3}" "$1/$2" >"$tmp/sweep.$1" 2>&1; echo "$1 $?"' - {} "$of" "$@" >"$tmp/ends"
+}
+export tmp
+shares 8 "$build/tests/device"
+for i in $(seq 8); do
+	take "$tmp/sweep.$i"
+	tail -1 "$tmp/sweep.$i" >"$tmp/log"
+	grep -q '^1\.\.' "$tmp/log"
+	say $? "share $i of the sweep came to its end"
+done
+"$build/tests/device" rows >"$tmp/rows"
+take "$tmp/rows"
 # The kernels under compute-sanitizer: no access outside of what was allocated, and none of tensor-core
 # kernels' shared memory that another thread is writing.
 if checker=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer); then
-	try 'memcheck' timeout 110 "$checker" --error-exitcode 9 "$build/tests/device"
+	shares 8 "$checker" --error-exitcode 9 "$build/tests/device"
+	cat "$tmp"/sweep.* | grep '^=====' >"$tmp/log"
+	[ "$(grep -c ' 0$' "$tmp/ends")" = 8 ]
+	say $? 'memcheck'
 	for c in 'conv tile of' 'attention of rows'; do
 		try "racecheck of $c" timeout 110 "$checker" --tool racecheck --error-exitcode 9 "$build/tests/device" "$c"
 	done

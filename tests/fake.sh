@@ -18,6 +18,12 @@ for c in 'state and host' 'conv run' 'slices' 'one row'; do
 		echo "not ok $n - $c" && grep '^not' "$tmp/log" | sed 's/^/# /' && bad=1
 	fi
 done
+n=$((n + 1))
+if "$build/tests/device" rows >"$tmp/log" 2>&1; then
+	echo "ok $n - every row has a case"
+else
+	echo "not ok $n - every row has a case" && grep '^not' "$tmp/log" | sed 's/^/# /' && bad=1
+fi
 # Branches on streams of their own, replayed in another legal order each time.
 for streams in 1 2 4; do
 	n=$((n + 1))

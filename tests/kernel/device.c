@@ -1,4 +1,5 @@
-/* Every row of the cuda target against the reference kernels, on a device: `device [NAME]`.
+/* Every row of the cuda target against the reference kernels, on a device: `device [NAME]`, or a share of
+ * the cases, `device 2/8`. `device rows`: that each row has a case, for which no device is needed.
  *
  * The cases are the cpu's and some more, each in several dtypes and layouts. A case runs three times
  * through the executor, with new inputs for the last run: call by call, recorded, and replayed.
@@ -177,20 +178,49 @@ static bool has_product(const char *text)
 	return strstr(text, "MatMul") || strstr(text, "Gemm") || strstr(text, "Conv(");
 }
 
+static bool is_wanted(size_t i, const char *what)
+{
+	unsigned share, of;
+
+	if (!what)
+		return true;
+	if (sscanf(what, "%u/%u", &share, &of) == 2)
+		return of && i % of == share % of;
+	return strstr(cases[i], what);
+}
+
+static void mark_case(const char *text, const way *w)
+{
+	gg_arena a = {0};
+	gg_diag d = {.tool = "device", .silent = true};
+	gg_select_options o = {.target = "cuda", .layout = w->layout, .precision = w->precision};
+	diag.silent = true;
+	gg_model *m = read(as(&a, text, w->dtype));
+	diag.silent = false;
+	if (m && gg_select(&d, m, &o))
+		mark_rows(m);
+	if (m)
+		gg_model_free(m);
+	gg_arena_fini(&a);
+}
+
 int main(int argc, char **argv)
 {
 	const gg_target *t = gg_target_find("cuda");
+	const char *what = argc > 1 ? argv[1] : NULL;
+	bool rows = what && !strcmp(what, "rows");
 	gg_diag silent = {.silent = true};
-	if (!gg_backend_load(&silent, "cuda", 1)) {
+	if (!rows && !gg_backend_load(&silent, "cuda", 1)) {
 		printf("1..0 # SKIP there is no device\n");
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
-			if ((argc < 2 || strstr(cases[i], argv[1])) &&
-			    (!ways[k].own || has_product(cases[i])))
+			if (rows)
+				mark_case(cases[i], &ways[k]);
+			else if (is_wanted(i, what) && (!ways[k].own || has_product(cases[i])))
 				run_case(cases[i], &ways[k]);
-	for (int i = 0; i < t->nrows && argc < 2; i++)
+	for (int i = 0; i < t->nrows && (rows || !what); i++)
 		ok(hit[i], "%s of %s has a case", t->rows[i].kernel, t->rows[i].op);
 	return done();
 }
