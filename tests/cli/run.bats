@@ -430,3 +430,18 @@ END
 	[ "$(load b.npy)" = "<f4 [2, 2] [2.0, 3.0, 9.0, 10.0]" ]
 	[ "$(load d.npy)" = "<f4 [2, 1] [6.0, 13.0]" ]
 }
+
+@test "options that would be ignored, and results that would be lost, are refused" {
+	echo 'input %x : f32[2]
+%y = Neg(%x)
+%z = Abs(%x)
+output %y
+output %z' >m.gg
+	run -2 gg-run --repeat=2 --steps=3 m.gg
+	[[ "$output" == *"--steps and --epochs do not go with them"* ]]
+	run -2 gg-run --fill=ones --output y=f.npy --output z=f.npy m.gg
+	[[ "$output" == *"'y' and 'z' would both be written to 'f.npy'"* ]]
+	[ ! -e f.npy ]
+	gg-run -q --fill=ones --output y=y.npy --output z=z.npy m.gg
+	gg-run -q --fill=ones --output y=/dev/null --output z=/dev/null m.gg
+}

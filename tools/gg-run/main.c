@@ -178,6 +178,16 @@ static pair take_dump(gg_tool *t, job *j)
 	return strchr(t->value, '=') ? take_pair(t, j, "dump") : (pair){.name = "*", .file = t->value};
 }
 
+/* What one result wrote the next one would write over; a device or a pipe takes all. */
+static void check_results(gg_tool *t, const pairs *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(l->p[i].file, l->p[k].file) && strncmp(l->p[i].file, "/dev/", 5))
+				gg_usage(t, "--output: '%s' and '%s' would both be written to '%s'",
+				         l->p[k].name, l->p[i].name, l->p[i].file);
+}
+
 static bool take_files(gg_tool *t, job *j, int id)
 {
 	switch (id) {
@@ -580,7 +590,7 @@ int main(int argc, char **argv)
 	        "  gg-run parallel.gg --target=ref --world=3 --data x=x.npy --steps=10 --print=loss\n"
 	        "  gg-run m.plan --repeat=100 --warmup=10 --json\n",
 	};
-	static job j = {.t = &t, .steps = 1, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};
+	static job j = {.t = &t, .warmup = 1, .shuffle = -1, .rtol = -1, .atol = -1};
 	bool good;
 
 	gg_args_start(&t, argc, argv);
@@ -594,6 +604,14 @@ int main(int argc, char **argv)
 			describe_device(&j);
 		return gg_finish(&t);
 	}
+	if (j.timed && (j.steps || j.epochs))
+		gg_usage(
+		    &t,
+		    "--repeat and --duration time one step again and again: --steps and --epochs do not go "
+		    "with them, --loop-sink does");
+	if (!j.steps)
+		j.steps = 1;
+	check_results(&t, &j.output);
 	if (j.sink && !j.timed)
 		gg_usage(&t, "--loop-sink goes with --repeat or --duration");
 	if (j.json && !j.timed && !j.print.n)
