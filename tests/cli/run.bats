@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # gg-run and gg-build at the command line, on graphs in text form. Expected numbers are worked out by hand.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
 	cd "$BATS_TEST_TMPDIR"
 	cat >m.gg <<-'END'
