@@ -123,6 +123,11 @@ bool cuda_copy_run(gg_diag *d, const cuda_copy *k, const void *in, void *out);
 bool cuda_reorder_make(gg_diag *d, gg_dtype t, const gg_shape *s, gg_layout from, gg_layout to,
                        int64_t channels, cuda_copy *out);
 
+/* ---- arg.c ------------------------------------------------------------------------------------- */
+/* key(x): what TopK and its like compare, of type cuda_key(dtype). */
+extern const char cuda_order_text[];
+const char *cuda_key(gg_dtype t);
+
 /* ---- tile.c ------------------------------------------------------------------------------------ */
 /* y[m, n] = relu(x w * scale + shift + add) of half types; w is [n, k], scale and shift are f32 by column.
  * Row i of x has k / 64 pieces of 64 elements, `step` apart; the first is at i / (rows * cols) * image
