@@ -46,6 +46,11 @@ static const char prelude[] =
     "template <class T_> FN u32 max_pair(u32 a, u32 b, is<T_> t) { return max_bits(a, b, t) | "
     "(u32)max_bits(a >> 16, b >> 16, t) << 16; }\n"
     "#endif\n"
+    /* By way of the f32 that is odd where it is not exact: so it rounds once. */
+    "FN bf16 st(double x, is<bf16>) {\n"
+    "\tunion { float f; u32 u; } r; r.f = (float)x; const double d = r.f;\n"
+    "\tif (d != x && x == x && r.u % 2 == 0) r.u += (d < 0 ? -d : d) < (x < 0 ? -x : x) ? 1 : -1;\n"
+    "\treturn st(r.f, is<bf16>());\n}\n"
     "FN double ld(f64 x) { return x; }\n"
     "FN float ld(f32 x) { return x; }\n"
     "FN i64 ld(i64 x) { return x; }\nFN i64 ld(i32 x) { return x; }\nFN i64 ld(i16 x) { return x; }\n"

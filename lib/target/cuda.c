@@ -118,6 +118,13 @@ static bool ok_fixed(const gg_node *n, const char **why)
 	return true;
 }
 
+static bool ok_scan(const gg_node *n, const char **why)
+{
+	if (!is_fixed(gg_in(n, 1)))
+		return no(why, "input 1: axis is not constant");
+	return has_rank(n, why, 1, GG_MAX_RANK);
+}
+
 static bool ok_topk(const gg_node *n, const char **why)
 {
 	if (!is_fixed(gg_in(n, 1)))
