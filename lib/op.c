@@ -39,6 +39,8 @@ uint32_t gg_node_flags(const gg_node *n)
 	return flags;
 }
 
+bool gg_op_moves(const gg_op *op) { return op->flags & (GG_MOVES | GG_VIEW); }
+
 /* Edits that turn a into b, ignoring case; names are short. */
 int gg_word_distance(const char *a, const char *b)
 {

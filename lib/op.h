@@ -24,7 +24,8 @@ enum {                        /* facts a pass may ask for */
        GG_RANDOM = 1 << 4,    /* two equal nodes are two values: no cse, no folding */
        GG_EFFECT = 1 << 5,    /* keep it though nobody reads it */
        GG_NOFOLD = 1 << 6,
-       GG_DATA_SHAPE = 1 << 7 /* output shape depends on input values, beyond small shape inputs */
+       GG_DATA_SHAPE = 1 << 7, /* output shape depends on input values, beyond small shape inputs */
+       GG_MOVES = 1 << 8       /* no arithmetic: elements are moved, cast or counted. So does GG_VIEW */
 };
 
 /* What inference knows of one tensor. */
@@ -96,6 +97,8 @@ struct gg_op {
 
 /* A node's facts: its op's, and what its bodies do by chance or to the outside. */
 uint32_t gg_node_flags(const gg_node *n);
+/* Its results are elements of its inputs, at most cast. */
+bool gg_op_moves(const gg_op *op);
 const gg_op *gg_op_find(const char *name);   /* NULL when unknown. name as "Op"; domains do not clash */
 const gg_op *const *gg_op_list(size_t *n);   /* all, by name */
 const char *gg_op_nearest(const char *name); /* for "did you mean" */

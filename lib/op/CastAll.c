@@ -52,6 +52,7 @@ const gg_op gg_op_CastAll = {
     .min_out = 1,
     .max_out = -1,
     .attrs = (const gg_attr_spec[]){{"to", GG_ATTR_DTYPE, true, 0}, GG_CAST_ATTRS, {0}},
+    .flags = GG_MOVES,
     .in = {{GG_CASTABLE, 'T'}},
     .out = {{GG_CASTABLE, 'U'}},
     .infer = infer,

@@ -64,6 +64,7 @@ const gg_op gg_op_GatherElements = {
     .min_out = 1,
     .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {0}},
+    .flags = GG_MOVES,
     .in = {{GG_ANY, 'T'}, {GG_INDICES}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,

@@ -165,6 +165,7 @@ const gg_op gg_op_Pad = {
     .min_out = 1,
     .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"mode", GG_ATTR_STRING, false, "\"constant\""}, {0}},
+    .flags = GG_MOVES,
     .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}, {GG_ANY, 'T'}, {GG_INDICES}},
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << 2 | 1 << 3,

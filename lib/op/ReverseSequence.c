@@ -55,6 +55,7 @@ const gg_op gg_op_ReverseSequence = {
     .attrs = (const gg_attr_spec[]){{"batch_axis", GG_ATTR_INT, false, "1"},
                                     {"time_axis", GG_ATTR_INT, false, "0"},
                                     {0}},
+    .flags = GG_MOVES,
     .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,

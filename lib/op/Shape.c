@@ -48,6 +48,7 @@ const gg_op gg_op_Shape = {
     .min_out = 1,
     .max_out = 1,
     .attrs = (const gg_attr_spec[]){{"start", GG_ATTR_INT, false, "0"}, {"end", GG_ATTR_INT}, {0}},
+    .flags = GG_MOVES,
     .in = {{GG_ANY}},
     .out = {{GG_DT(GG_I64)}},
     .infer = infer,

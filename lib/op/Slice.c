@@ -228,6 +228,7 @@ const gg_op gg_op_Slice = {
     .max_in = 5,
     .min_out = 1,
     .max_out = 1,
+    .flags = GG_MOVES,
     .in = {{GG_ANY, 'T'}, {GG_INDICES, 'I'}, {GG_INDICES, 'I'}, {GG_INDICES, 'I'}, {GG_INDICES, 'I'}},
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << 3 | 1 << 4,

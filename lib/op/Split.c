@@ -115,6 +115,7 @@ const gg_op gg_op_Split = {
     .min_out = 1,
     .max_out = -1,
     .attrs = (const gg_attr_spec[]){{"axis", GG_ATTR_INT, false, "0"}, {"num_outputs", GG_ATTR_INT}, {0}},
+    .flags = GG_MOVES,
     .in = {{GG_ANY, 'T'}, {GG_DT(GG_I64)}},
     .out = {{GG_ANY, 'T'}},
     .optional = 1 << 1,

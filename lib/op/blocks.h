@@ -66,6 +66,7 @@ static inline bool eval_blocks(gg_eval *e, bool to_wide)
 	    .attrs = (const gg_attr_spec[]){{"blocksize", GG_ATTR_INT, .required = true}, \
 	                                    {"mode", GG_ATTR_STRING, .def = "\"DCR\""}, \
 	                                    {0}}, \
+	    .flags = GG_MOVES, \
 	    .in = {{GG_ANY, 'T'}}, \
 	    .out = {{GG_ANY, 'T'}}, \
 	    .infer = infer, \
