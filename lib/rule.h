@@ -18,10 +18,16 @@ typedef struct gg_rules gg_rules;
 gg_rules *gg_rules_compile(gg_diag *d, const char *from, const char *name, const char *text);
 void gg_rules_free(gg_rules *r);
 
+typedef struct gg_rule_stat {
+	const char *name, *pattern, *replacement, *where; /* where: NULL when there is none */
+	bool moves;                                       /* both sides only move and cast: exact */
+	size_t tried, applied;
+} gg_rule_stat;
+
 /* Who runs rules: asked right before each rewrite (false: stop here), and told of each refusal. */
 typedef struct gg_rule_host {
 	gg_diag *d;
-	bool (*apply)(void *ctx, const gg_node *n);
+	bool (*apply)(void *ctx, const gg_node *n, const gg_rule_stat *rule);
 	void (*refused)(void *ctx, const gg_node *n, const char *why);
 	void *ctx;
 } gg_rule_host;
@@ -31,10 +37,6 @@ bool gg_rules_run(gg_rules *r, gg_graph *g, const gg_rule_host *h);
 /* Whether some rule has all the ops of its left side among those given (gg_op -> anything). */
 bool gg_rules_reach(const gg_rules *r, const gg_map *ops);
 
-typedef struct gg_rule_stat {
-	const char *name, *pattern, *replacement, *where; /* where: NULL when there is none */
-	size_t tried, applied;
-} gg_rule_stat;
 size_t gg_rules_count(const gg_rules *r);
 gg_rule_stat gg_rules_stat(const gg_rules *r, size_t i);
 /* The predicates and functions of `where`, one a line with its help. */

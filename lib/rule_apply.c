@@ -806,7 +806,8 @@ static bool try_rule(engine *e, rule *r, gg_node *n, refusals *list, matcher *k)
 	if (!rule_may_match(r, n))
 		return false;
 	if (rule_match(k, r, n)) {
-		if (!e->h->apply(e->h->ctx, n)) {
+		const gg_rule_stat about = rule_stat(r);
+		if (!e->h->apply(e->h->ctx, n, &about)) {
 			unbuild(&k->m);
 			e->stop = true;
 			return false;

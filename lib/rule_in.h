@@ -124,6 +124,9 @@ typedef struct match {
 	const gg_attr *attr[RULE_ATTRS];
 } match;
 
+/* rule_parse.c */
+gg_rule_stat rule_stat(const rule *r);
+
 /* rule_match.c: finds a match with root `n` that `accept` takes; *why: what was in the way. */
 typedef struct matcher {
 	match m;

@@ -996,8 +996,12 @@ void gg_rules_free(gg_rules *r)
 
 size_t gg_rules_count(const gg_rules *r) { return r->nrule; }
 
-gg_rule_stat gg_rules_stat(const gg_rules *r, size_t i)
+gg_rule_stat rule_stat(const rule *r)
 {
-	const rule *k = r->rule[i];
-	return (gg_rule_stat){k->name, k->pattern, k->replacement, k->where, k->tried, k->applied};
+	bool moves = true;
+	for (int i = 0; i < r->nnode; i++)
+		moves &= gg_op_moves(r->node[i]->op);
+	return (gg_rule_stat){r->name, r->pattern, r->replacement, r->where, moves, r->tried, r->applied};
 }
+
+gg_rule_stat gg_rules_stat(const gg_rules *r, size_t i) { return rule_stat(r->rule[i]); }

@@ -61,10 +61,33 @@ graph() { # LINE...
 	run gg-opt --rewrite='Relu(Add(a, b)) => Add(Relu(a), Relu(b))' --verify -o /dev/null g.gg
 	[ "$status" = 1 ]
 	[ "${#lines[@]}" = 1 ]
-	[[ "$output" == "gg-opt: g.gg: pass 'rewrite', rewrite 1: "*"(Add), "*"(Relu) => "*": output 'r'["*" is "*", was "*" (normal inputs)" ]]
+	[[ "$output" == "gg-opt: g.gg: pass 'rewrite', rule 'Relu(Add(a, b))', rewrite 1: "*"(Add), "*"(Relu) => "*": output 'r'["*" is "*", was "*" (normal inputs)" ]]
 	run gg-opt --rewrite='Relu(Add(a, b)) => Relu(Add(b, a))' --limit=1 --verify=6 -o /dev/null g.gg
 	[ "$status" = 0 ]
 	[ -z "$output" ]
+}
+
+@test "--verify: a rule that only moves and casts is held to every bit, alone and among others" {
+	graph 'input %x : f32[8]' '%h = Cast(%x) {to=f16}' '%f = Cast(%h) {to=f32}' '%a = Relu(%f)' '%b = Neg(%a)' 'output %b' >g.gg
+	run gg-opt --rewrite='Cast(Cast(x){to=f16}){to=f32} => x' --verify=1 -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[[ "$output" == *"rule 'Cast(Cast(x){to=f16}){to=f32}', rewrite 1: 'h' (Cast), 'f' (Cast)"*"must keep every bit)" ]]
+	printf '%s\n' 'Neg(x) => Mul(x, -1)' 'pair: Cast(Cast(x){to=f16}){to=f32} => x' 'Relu(x) => Max(x, 0)' >my.rules
+	run gg-opt --rules=my.rules --verify=1 -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[[ "$output" == *"pass 'rules', rule 'pair', rewrite 1: 'h' (Cast), 'f' (Cast), "*"must keep every bit)" ]]
+	# wrong by as little, but it computes: within the tolerance
+	run gg-opt --rewrite='Neg(x) => Mul(x, -1.0002)' --verify=1 -o /dev/null g.gg
+	[ "$status" = 0 ]
+	# right ones among rounding ones
+	graph 'input %x : f32[8,3]' '%t = Transpose(%x)' '%u = Transpose(%t)' '%a = Sqrt(%u)' '%c = Cast(%a) {to=f64}' \
+		'%d = Cast(%c) {to=f32}' 'output %d' >g.gg
+	printf '%s\n' 'Transpose(Transpose(x)) => x' 'Sqrt(x) => Pow(x, 0.5)' 'Cast(Cast(x){to=f64}){to=f32} => x' >my.rules
+	run gg-opt --rules=my.rules --verify=6 --stats -o /dev/null g.gg
+	[ "$status" = 0 ]
+	[[ "$output" == *"rules "*"applied 3, refused 0"* ]]
 }
 
 @test "--verify leaves a reproducer that fails in the same way" {

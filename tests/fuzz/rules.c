@@ -97,7 +97,7 @@ static void compare(const facts *a, const facts *b)
 			gg_bug("output '%s' changed", a->name[i]);
 }
 
-static bool apply(void *ctx, const gg_node *n) { return --*(int *)ctx > 0; }
+static bool apply(void *ctx, const gg_node *n, const gg_rule_stat *r) { return --*(int *)ctx > 0; }
 static void refused(void *ctx, const gg_node *n, const char *why) {}
 
 static void run(gg_rules *r, gg_graph *g, int *left)

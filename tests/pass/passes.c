@@ -73,8 +73,6 @@ static int64_t run(test *t, gg_model *m, int k, step *s)
 	bool good = step_run(s, &silent, m, &ops, &left, false);
 	gg_map_fini(&ops);
 	rules[k] = s->run.rules;
-	free(s->run.refusal);
-	s->run.refusal = 0;
 	if (!good && s->run.applied)
 		return gg_error(&t->d, GG_DIFFERENT, "pass '%s' breaks the graph", s->pass->name) - 1;
 	return (int64_t)s->run.applied;
@@ -93,12 +91,16 @@ static bool try_pass(test *t, const gg_buf *bytes, gg_model *like, int k, gg_buf
 		fired[k]++;
 		good = verify_pass(t->v, &t->d, &s, m) && model_save(&t->d, m, after);
 		n = good ? run(t, m, k, &again) : 0;
+		if (good)
+			step_fini(&again);
 		good = good && n >= 0;
 		if (n > 0) {
 			tell(t, "pass '%s' finds more to do when run again", passes[k]->name);
 			t->twice = true;
 		}
 	}
+	if (m)
+		step_fini(&s);
 	gg_model_free(m);
 	return good;
 }

@@ -59,8 +59,9 @@ static bool apply(gen *r, const gg_pass *pass, const char *const *option, int no
 	bool good = step_run(&s, &r->d, r->m, &ops, &left, true);
 	gg_map_fini(&ops);
 	gg_rules_free(s.run.rules);
-	free(s.run.refusal);
-	return good && s.run.applied;
+	bool made = s.run.applied;
+	step_fini(&s);
+	return good && made;
 }
 
 static bool add_step(gen *r)

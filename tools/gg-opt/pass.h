@@ -10,12 +10,19 @@
 
 #include "../../lib/gg.h"
 
-#define GG_PASS_ABI 6
+#define GG_PASS_ABI 7
 
 typedef struct gg_refusal {
 	const char *why;
 	size_t n;
 } gg_refusal;
+
+/* Rewrites [from,to) of a run, all by one rule. */
+typedef struct gg_made {
+	const char *rule;
+	bool moves; /* which only moves and casts */
+	size_t from, to;
+} gg_made;
 
 typedef struct gg_pass_run {
 	const struct gg_pass *pass;
@@ -30,6 +37,9 @@ typedef struct gg_pass_run {
 	struct gg_rules *rules; /* the pass's, compiled; the driver's */
 	int64_t *left;          /* single rewrites that --limit still allows; negative: no limit */
 	bool remarks;
+	size_t before; /* applied, when this run began */
+	gg_made *made; /* by rules, in this run; in order */
+	size_t nmade, cap_made;
 } gg_pass_run;
 
 typedef struct gg_pass {

@@ -287,7 +287,7 @@ static bool sweep(gg_model *m)
 	int64_t left = -1;
 	bool good = step_run(&clean, &silent, m, &ops, &left, true);
 	gg_map_fini(&ops);
-	free(clean.run.refusal);
+	step_fini(&clean);
 	return good;
 }
 

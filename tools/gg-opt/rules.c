@@ -3,7 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool apply(void *ctx, const gg_node *n) { return gg_apply(ctx, n); }
+/* Which rule made which rewrites: --verify tells it, and holds some of them to every bit. */
+static bool apply(void *ctx, const gg_node *n, const gg_rule_stat *rule)
+{
+	gg_pass_run *p = ctx;
+	gg_made *last = p->nmade ? &p->made[p->nmade - 1] : 0;
+	size_t at = p->applied - p->before;
+	if (!gg_apply(p, n))
+		return false;
+	if (last && last->to == at && last->rule == rule->name && last->moves == rule->moves)
+		last->to++;
+	else
+		GG_PUSH(p->made, p->nmade, p->cap_made, ((gg_made){rule->name, rule->moves, at, at + 1}));
+	return true;
+}
 static void refused(void *ctx, const gg_node *n, const char *why) { gg_refused(ctx, n, why); }
 
 static gg_rules *compile(const gg_pass *p)
@@ -64,6 +77,8 @@ void rules_explain(gg_buf *b, const gg_pass *p)
 		              s.replacement);
 		if (s.where)
 			gg_buf_printf(b, "  where        %s\n", s.where);
+		if (s.moves && !p->exact)
+			gg_buf_str(b, "  results      bit for bit equal: it only moves and casts\n");
 	}
 	if (r)
 		gg_buf_str(

@@ -34,7 +34,7 @@ void step_find_ops(const gg_model *m, gg_map *ops)
 bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check)
 {
 	gg_pass_run *r = &s->run;
-	size_t before = r->applied;
+	size_t before = r->before = r->applied;
 	int errors = d->errors;
 	double start = now_ms();
 	r->pass = s->pass;
@@ -43,6 +43,7 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	r->option = s->option;
 	r->noption = (int)s->noption;
 	r->left = left;
+	r->nmade = 0;
 	bool good = !rules_reach(r, ops) || (run_graphs(r, m->main) && d->errors == errors);
 	bool changed = r->applied != before;
 	if (good && changed && m->target)
@@ -58,6 +59,13 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	gg_arena_fini(&r->scratch);
 	s->ms += now_ms() - start;
 	return good;
+}
+
+void step_fini(step *s)
+{
+	free(s->run.refusal);
+	free(s->run.made);
+	s->run = (gg_pass_run){.rules = s->run.rules};
 }
 
 bool model_save(gg_diag *d, gg_model *m, gg_buf *out)
@@ -96,7 +104,7 @@ gg_model *steps_replay(step *s, size_t n, const gg_buf *bytes, const gg_model *l
 		good = step_run(&again, &silent, m, &ops, &left, false);
 		crash_watch(0, 0, 0, 0);
 		s[i].run.rules = again.run.rules; /* compiled at its first run */
-		free(again.run.refusal);
+		step_fini(&again);
 		if (had != left)
 			*at = (replay){i, had - left, limit - left};
 	}

@@ -19,6 +19,8 @@ void step_find_ops(const gg_model *m, gg_map *ops);
  * *left rewrites (negative: any number), which it counts down; keeps `ops` right. False: reported, with
  * the pass's name. */
 bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check);
+/* Frees what it noted, but not its rules. */
+void step_fini(step *s);
 
 /* A copy is made through the stream: what a pass may rely on is what stands there. */
 bool model_save(gg_diag *d, gg_model *m, gg_buf *out);

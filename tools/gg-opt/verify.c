@@ -1,5 +1,6 @@
 /* Both graphs run on ref, on the same inputs, as far as possible unlike each other: layouts and kernels are
- * forgotten, so that what is compared is logical values. A pass that claims exactness is held to the bit.
+ * forgotten, so that what is compared is logical values. A pass that claims exactness is held to the bit, and
+ * so are, by themselves, the rewrites of rules that only move and cast values, whatever pass they are in.
  * Another may round otherwise: what is out of tolerance counts only where the old graph itself stands
  * still when its inputs and parameters move by a few units in the last place. */
 #include "verify.h"
@@ -24,6 +25,13 @@ struct verify {
 	trial *trial;
 	gg_buf before; /* the graph that `want` is of */
 };
+
+/* What a graph is held to. */
+typedef struct claim {
+	bool exact;
+	bool moves; /* and it is so because the rules only move and cast */
+	bool tames;
+} claim;
 
 typedef struct difference {
 	size_t trial, result;
@@ -178,12 +186,12 @@ static bool same_element(const gg_tensor *got, const gg_tensor *want, int64_t i,
 }
 
 /* Where the pass may give a number for it. */
-static bool was_nan(const gg_pass *p, const gg_tensor *want, int64_t i)
+static bool was_nan(claim c, const gg_tensor *want, int64_t i)
 {
-	return p->tames && strchr("FC", gg_dtype_class(want->dtype)) && isnan(gg_part(want, i));
+	return c.tames && strchr("FC", gg_dtype_class(want->dtype)) && isnan(gg_part(want, i));
 }
 
-static void describe(difference *f, const trial *t, const result *got, const result *want, int64_t i)
+static void describe(difference *f, const trial *t, const result *got, const result *want, claim c, int64_t i)
 {
 	gg_buf_printf(&f->text, "%s '%s'", want->state ? "state" : "output", want->name);
 	gg_put_index(&f->text, &want->t, i);
@@ -196,13 +204,12 @@ static void describe(difference *f, const trial *t, const result *got, const res
 		gg_buf_printf(&f->text, ", step %d", want->step + 1);
 	if (t->s.world)
 		gg_buf_printf(&f->text, ", rank %d of %d", want->rank, t->s.world);
-	gg_buf_str(&f->text, ")");
+	gg_buf_str(&f->text, c.moves ? "; what only moves and casts must keep every bit)" : ")");
 }
 
-static bool same_result(const verify *v, gg_diag *d, trial *t, size_t r, const result *got, const gg_pass *p,
-                        const gg_model *like, difference *f)
+static bool same_result(const verify *v, gg_diag *d, trial *t, size_t r, const result *got,
+                        const result *want, claim c, const gg_model *like, difference *f)
 {
-	const result *want = &t->want.r[r];
 	gg_arena a = {0};
 	bool good = true;
 	if (got->t.dtype != want->t.dtype)
@@ -213,9 +220,9 @@ static bool same_result(const verify *v, gg_diag *d, trial *t, size_t r, const r
 		              gg_shape_str(&a, &want->t.shape));
 	gg_arena_fini(&a);
 	for (int64_t i = 0; good && i < gg_parts(&want->t); i++) {
-		if (same_element(&got->t, &want->t, i, p->exact) || was_nan(p, &want->t, i))
+		if (same_element(&got->t, &want->t, i, c.exact) || was_nan(c, &want->t, i))
 			continue;
-		if (!p->exact && gg_dtype_class(want->t.dtype) != 'S') {
+		if (!c.exact && gg_dtype_class(want->t.dtype) != 'S') {
 			make_moves(v, d, t, like);
 			if (shaky(t, r, i,
 			          gg_dtype_class(want->t.dtype) == 'F' || want->t.dtype == GG_C64
@@ -223,14 +230,14 @@ static bool same_result(const verify *v, gg_diag *d, trial *t, size_t r, const r
 			              : gg_get_f64(&got->t, i)))
 				continue;
 		}
-		describe(f, t, got, want, i);
+		describe(f, t, got, want, c, i);
 		good = false;
 	}
 	return good;
 }
 
-/* The graph in `bytes` against trial i. *got gets its results. */
-static bool same(const verify *v, gg_diag *d, size_t i, const gg_buf *bytes, const gg_pass *p,
+/* The graph in `bytes` on trial i's inputs against what another gave on them. *got gets its results. */
+static bool same(const verify *v, gg_diag *d, size_t i, const gg_buf *bytes, const outcome *want, claim c,
                  const gg_model *like, outcome *got, difference *f)
 {
 	trial *t = &v->trial[i];
@@ -240,55 +247,81 @@ static bool same(const verify *v, gg_diag *d, size_t i, const gg_buf *bytes, con
 		gg_buf_printf(&f->text, "it does not run any more (%s inputs)", sample_kind_name[t->s.kind]);
 		return false;
 	}
-	if (got->n != t->want.n) {
+	if (got->n != want->n) {
 		gg_buf_printf(&f->text, "it has other outputs or states");
 		return false;
 	}
 	for (size_t k = 0; k < got->n; k++) {
-		if (got->r[k].name != t->want.r[k].name) {
+		if (got->r[k].name != want->r[k].name) {
 			gg_buf_printf(&f->text, "it has '%s' where '%s' was", got->r[k].name,
-			              t->want.r[k].name);
+			              want->r[k].name);
 			return false;
 		}
-		if (!same_result(v, d, t, k, &got->r[k], p, like, f))
+		if (!same_result(v, d, t, k, &got->r[k], &want->r[k], c, like, f))
 			return false;
 	}
 	return true;
 }
 
 /* ---- which rewrite -------------------------------------------------------------------------- */
-static bool good_up_to(const verify *v, step *s, gg_model *m, size_t trial, int64_t limit)
+/* Rewrites [from,to) of the pass, and what the graph before them gives on trial i. */
+typedef struct stretch {
+	step *s;
+	size_t trial;
+	int64_t from, to;
+	const outcome *want;
+	claim claim;
+} stretch;
+
+/* The graph after the first `limit` rewrites. */
+static bool graph_at(const verify *v, step *s, const gg_model *m, int64_t limit, gg_buf *bytes)
 {
 	gg_diag silent = {.silent = true, .quiet = true};
 	replay at;
+	gg_model *copy = steps_replay(s, 1, &v->before, m, limit, &at);
+	bool good = copy && model_save(&silent, copy, bytes);
+	gg_model_free(copy);
+	return good;
+}
+
+static bool good_up_to(const verify *v, const stretch *a, gg_model *m, int64_t limit)
+{
+	gg_diag silent = {.silent = true, .quiet = true};
 	gg_buf bytes = {0};
 	outcome got = {0};
 	difference f = {0};
-	gg_model *copy = steps_replay(s, 1, &v->before, m, limit, &at);
-	bool good = copy && model_save(&silent, copy, &bytes) &&
-	            same(v, &silent, trial, &bytes, s->pass, m, &got, &f);
-	gg_model_free(copy);
+	bool good = graph_at(v, a->s, m, limit, &bytes) &&
+	            same(v, &silent, a->trial, &bytes, a->want, a->claim, m, &got, &f);
 	outcome_fini(&got);
 	gg_buf_fini(&bytes);
 	gg_buf_fini(&f.text);
 	return good;
 }
 
+/* ", rule 'Neg(Neg(x))'": where a rule made it that has a name of its own. */
+static void put_rule(gg_buf *b, const step *s, int64_t number)
+{
+	for (size_t i = 0; i < s->run.nmade; i++) {
+		const gg_made *k = &s->run.made[i];
+		if ((int64_t)k->from < number && number <= (int64_t)k->to && strcmp(k->rule, s->pass->name))
+			gg_buf_printf(b, ", rule '%s'", k->rule);
+	}
+}
+
 /* The first rewrite after which the graphs differ: number and nodes; no text where it cannot be told. */
-static void put_rewrite(gg_buf *b, const verify *v, step *s, gg_model *m, size_t trial)
+static void put_rewrite(gg_buf *b, const verify *v, const stretch *a, gg_model *m)
 {
 	replay at;
-	gg_model *one = steps_replay(s, 1, &v->before, m, INT64_MAX, &at), *two;
-	int64_t good = 0, bad = at.total;
-	gg_model_free(one);
-	if (!bad || good_up_to(v, s, m, trial, bad))
+	int64_t good = a->from, bad = a->to;
+	if (bad <= good || good_up_to(v, a, m, bad))
 		return;
 	while (bad - good > 1) {
 		int64_t mid = good + (bad - good) / 2;
-		*(good_up_to(v, s, m, trial, mid) ? &good : &bad) = mid;
+		*(good_up_to(v, a, m, mid) ? &good : &bad) = mid;
 	}
-	one = steps_replay(s, 1, &v->before, m, good, &at);
-	two = steps_replay(s, 1, &v->before, m, bad, &at);
+	gg_model *one = steps_replay(a->s, 1, &v->before, m, good, &at);
+	gg_model *two = steps_replay(a->s, 1, &v->before, m, bad, &at);
+	put_rule(b, a->s, bad);
 	gg_buf_printf(b, ", rewrite %lld", (long long)bad);
 	if (one && two)
 		put_rewritten(b, one, two, NAMED);
@@ -296,26 +329,83 @@ static void put_rewrite(gg_buf *b, const verify *v, step *s, gg_model *m, size_t
 	gg_model_free(two);
 }
 
+/* The graph in `bytes`, after the stretch, against the one before it. */
+static bool hold(const verify *v, gg_diag *d, const stretch *a, const gg_buf *bytes, gg_model *m,
+                 outcome *got)
+{
+	difference f = {0};
+	gg_buf what = {0};
+	bool good = same(v, d, a->trial, bytes, a->want, a->claim, m, got, &f);
+	if (!good) {
+		put_rewrite(&what, v, a, m);
+		gg_error(d, GG_DIFFERENT, "pass '%s'%s: %s", a->s->pass->name, what.p ? what.p : "",
+		         f.text.p);
+	}
+	gg_buf_fini(&what);
+	gg_buf_fini(&f.text);
+	return good;
+}
+
+static int64_t count_rewrites(const step *s) { return (int64_t)(s->run.applied - s->run.before); }
+
+/* The next rewrites in a row that only move and cast; *k counts the rules' stretches. */
+static bool next_moves(const step *s, size_t *k, int64_t *from, int64_t *to)
+{
+	const gg_pass_run *r = &s->run;
+	while (*k < r->nmade && !r->made[*k].moves)
+		++*k;
+	if (*k == r->nmade)
+		return false;
+	*from = (int64_t)r->made[*k].from;
+	do
+		*to = (int64_t)r->made[(*k)++].to;
+	while (*k < r->nmade && r->made[*k].moves && (int64_t)r->made[*k].from == *to);
+	return true;
+}
+
+static claim claim_of(const step *s)
+{
+	int64_t from, to;
+	size_t k = 0;
+	bool moves = !s->pass->exact && next_moves(s, &k, &from, &to) && to - from == count_rewrites(s);
+	return (claim){s->pass->exact || moves, moves, s->pass->tames};
+}
+
+/* Rewrites that only move and cast, among others that round. */
+static bool hold_moves(const verify *v, gg_diag *d, step *s, size_t trial, gg_model *m)
+{
+	stretch a = {.s = s, .trial = trial, .claim = {true, true, false}};
+	bool good = true;
+	for (size_t k = 0; good && next_moves(s, &k, &a.from, &a.to);) {
+		gg_diag silent = {.silent = true, .quiet = true, .where = d->where};
+		gg_buf one = {0}, two = {0};
+		outcome want = {0}, got = {0};
+		a.want = &want;
+		good = !graph_at(v, s, m, a.from, &one) || !graph_at(v, s, m, a.to, &two) ||
+		       !sample_run(&silent, &one, m, &v->trial[trial].s, 0, 0, &want) ||
+		       hold(v, d, &a, &two, m, &got);
+		outcome_fini(&want);
+		outcome_fini(&got);
+		gg_buf_fini(&one);
+		gg_buf_fini(&two);
+	}
+	return good;
+}
+
 bool verify_pass(verify *v, gg_diag *d, step *s, gg_model *m)
 {
 	gg_buf now = {0};
 	bool good = model_save(d, m, &now);
 	for (size_t i = 0; good && i < v->n; i++) {
+		trial *t = &v->trial[i];
+		stretch all = {s, i, 0, count_rewrites(s), &t->want, claim_of(s)};
 		outcome got = {0};
-		difference f = {0};
-		if (!v->trial[i].drawn)
+		if (!t->drawn)
 			continue;
-		if (!same(v, d, i, &now, s->pass, m, &got, &f)) {
-			gg_buf what = {0};
-			put_rewrite(&what, v, s, m, i);
-			good = gg_error(d, GG_DIFFERENT, "pass '%s'%s: %s", s->pass->name,
-			                what.p ? what.p : "", f.text.p);
-			gg_buf_fini(&what);
-		}
-		gg_buf_fini(&f.text);
-		forget_moves(&v->trial[i]);
-		outcome_fini(&v->trial[i].want);
-		v->trial[i].want = got;
+		good = hold(v, d, &all, &now, m, &got) && (all.claim.exact || hold_moves(v, d, s, i, m));
+		forget_moves(t);
+		outcome_fini(&t->want);
+		t->want = got;
 	}
 	gg_buf_fini(&v->before);
 	v->before = now;
