@@ -131,4 +131,28 @@ output %r"
 	run bash -c "$(declare -f g); g 2,4,5 3 2,3,-7 | gg-dump"
 	[ "$status" = 3 ]
 	[[ $output == *"the shape has a dim of -7"* ]]
+	run gg-dump <<-'END'
+		input %dy : f32[1,2,4,4]
+		input %x : f32[1,2,3,3]
+		input %g : f32[1,4,5,2]
+		%r, %h = GridSampleGrad(%dy, %x, %g)
+		output %r
+		output %h
+	END
+	[ "$status" = 3 ]
+	[[ $output == *"dy has shape [1,2,4,4], the sample's is [1,2,4,5]"* ]]
+}
+
+@test "a gradient of the gradient of a grid: named, and the way to the loss" {
+	cat >g.gg <<-'END'
+		param %x : f64[1,1,3,3] = normal(1, 0, 1)
+		param %g : f64[1,2,2,2] = normal(2, 0, 0.5)
+		param %d : f64[1,1,2,2] = ones
+		%r, %h = GridSampleGrad(%d, %x, %g)
+		%loss = ReduceSum(%h) {keepdims=0}
+		output %loss
+	END
+	run gg-opt --pass=grad g.gg
+	[ "$status" = 4 ]
+	[[ $output == *"no gradient through its output 1, on the way to the loss: GridSampleGrad"*"ReduceSum 'loss'"* ]]
 }

@@ -211,6 +211,23 @@ CASES = {
                  ({"x": (3, 2, 2)}, "const %i : i64[2,1,1] = [2, 0]\n%h = GatherND(%x, %i)\n%r = Mul(%h, %h)")],
     "GlobalLpPool": [({"x": (2, 3, 2, 3)}, "%r = GlobalLpPool(%x) {p=3}"), ({"x": (1, 2, 5)}, "%r = GlobalLpPool(%x)")],
     "GlobalMaxPool": [({"x": (2, 3, 2, 3)}, "%r = GlobalMaxPool(%x)"), ({"x": (1, 1, 1)}, "%r = GlobalMaxPool(%x)")],
+    "GridSample": [({"x": (2, 2, 3, 4), "g": (2, 3, 2, 2)}, "%r = GridSample(%x, %g)", (-1.2, 1.2))] + [
+        ({"x": (1, 2, 4, 3), "g": (1, 3, 3, 2)},
+         f'%r = GridSample(%x, %g) {{mode="{m}", padding_mode="{p}", align_corners={a}}}', (-1.8, 1.8))
+        for m in ("nearest", "linear", "cubic") for p in ("zeros", "border", "reflection") for a in (0, 1)] + [
+        ({"x": (2, 1, 3, 2, 4), "g": (2, 2, 1, 3, 3)}, f'%r = GridSample(%x, %g) {{padding_mode="{p}"}}', (-1.4, 1.4))
+        for p in ("zeros", "border", "reflection")] + [
+        ({"x": (1, 3, 5), "g": (1, 4, 1)}, "%r = GridSample(%x, %g) {align_corners=1}"),
+        ({"x": (1, 1, 1, 1), "g": (1, 2, 1, 2)}, 'const %t : f64[] = 3\n%h = Mul(%g, %t)\n%r = GridSample(%x, %h) {padding_mode="reflection"}'),
+        ({"x": (1, 2, 3, 3)}, "const %g : f32[1,2,1,2] = [0.1, -0.7, 0.4, 1.1]\n%r = GridSample(%x, %g)"),
+        ({"g": (1, 2, 2, 2)}, "const %x : f64[1,1,2,3] = [1, -2, 3, 0.5, 4, 0]\n%r = GridSample(%x, %g)"),
+        ({"x": (1, 1, 3, 3), "g": (1, 2, 2, 2)}, "%f = Sin(%x)\n%h = Mul(%f, %f)\n%a = GridSample(%h, %g)\n"
+         "%b = GridSample(%x, %g)\n%r = Mul(%a, %b)")],
+    "GridSampleGrad": [({"d": (1, 2, 2, 3), "g": (1, 2, 3, 2)}, "const %x : f64[1,2,3,4] = zeros\n%r = GridSampleGrad(%d, %x, %g)"),
+                       ({"d": (1, 1, 3, 1), "x": (1, 1, 2, 3), "g": (1, 3, 1, 2)},
+                        '%h = GridSampleGrad(%d, %x, %g) {mode="cubic", padding_mode="border"}\n%r = Mul(%h, %x)'),
+                       ({"d": (1, 2, 2), "x": (1, 2, 3), "g": (1, 2, 1)},
+                        '%h = GridSampleGrad(%d, %x, %g) {padding_mode="reflection", align_corners=1}\n%r = Mul(%h, %x)')],
     "GroupNormalization": [({"x": (2, 4, 3, 2), "s": (4,), "b": (4,)}, "%r = GroupNormalization(%x, %s, %b) {num_groups=2}"),
                            ({"x": (3, 4), "s": (4,), "b": (4,)}, "%r = GroupNormalization(%x, %s, %b) {num_groups=1, epsilon=0.01}")],
     "LRN": [({"x": (2, 5, 2, 2)}, "%r = LRN(%x) {size=3, alpha=0.5, beta=0.8, bias=1.5}"),

@@ -22,10 +22,9 @@ static const char *const none[] = {
     "MakeTuple",
     "TupleGetItem",
     "Reorder",
-    /* not written yet: bodies, samples at any place */
+    /* not written yet: bodies */
     "Loop",
     "Scan",
-    "GridSample",
 };
 
 static bool floats(const struct gg_slot_type *slot, int n)
