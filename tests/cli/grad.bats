@@ -120,6 +120,17 @@ output %r"
 	END
 }
 
+@test "a gradient that plain ops cannot say has no ONNX form" {
+	run gg-dump --format=onnx -o g.onnx <<-'END'
+		input %dy : f32[1,1,4]
+		const %s : i64[3] = [1, 1, 8]
+		%r = AveragePoolGrad(%dy, %s) {kernel_shape=[3], strides=[2], ceil_mode=1}
+		output %r
+	END
+	[ "$status" = 4 ]
+	[[ $output == *"node 'r' (AveragePoolGrad): ONNX has no form for it" ]]
+}
+
 @test "what does not fit is said" {
 	g() { printf 'input %%dy : f32[%s]\ninput %%w : f32[4,3,3]\nconst %%s : i64[%s] = [%s]\n%%r = ConvInputGrad(%%dy, %%w, %%s)\noutput %%r\n' "$1" "$2" "$3"; }
 	run bash -c "$(declare -f g); g 2,4,5 3 2,3,8 | gg-dump"

@@ -464,7 +464,8 @@ static bool note_graph(writer *w, const gg_graph *g)
 }
 
 /* ---- the model ---------------------------------------------------------------------------------------- */
-/* Fused ops become plain ones, in every body. */
+/* Fused ops become plain ones, in every body; where plain ops cannot say it they stay, and are told of later.
+ */
 static bool expand_graph(gg_diag *d, gg_graph *g)
 {
 	for (gg_node *n = g->first, *next; n; n = next) {
@@ -476,8 +477,11 @@ static bool expand_graph(gg_diag *d, gg_graph *g)
 		next = n->next;
 		if (!n->op->expand || !n->op->domain || !strncmp(n->op->domain, "ai.onnx", 7))
 			continue;
-		if (!n->op->expand(d, n))
-			return false;
+		if (!n->op->expand(d, n)) {
+			if (d->errors)
+				return false;
+			continue;
+		}
 		next = prev ? prev->next : g->first; /* what it became may be fused too */
 	}
 	return true;
