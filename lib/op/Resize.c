@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { X, ROI, SCALES, SIZES };
+enum { X = RESIZE_X, ROI = RESIZE_ROI, SCALES = RESIZE_SCALES, SIZES = RESIZE_SIZES };
 
 typedef enum mode { NEAREST, LINEAR, CUBIC } mode;
 static const char *const modes[] = {"nearest", "linear", "cubic", 0};
@@ -315,6 +315,12 @@ static void make_taps(const gg_node *n, mode how, const axis_map *m, int64_t o, 
 	t->first = base - (double)side + 1;
 	t->count = 2 * side;
 	t->outside = is_outside(m, x);
+	if (how == NEAREST) {
+		t->first = nearest(x, choice(n, "nearest_mode", rounds));
+		t->count = 1;
+		t->weight[0] = 1;
+		return;
+	}
 	for (int64_t i = 0; i < t->count; i++) {
 		double at = t->first + (double)i;
 		bool gone = exclude && (at < 0 || at > (double)(m->in - 1));
@@ -352,29 +358,58 @@ bool gg_resize_axis(gg_eval *e, int axis, int64_t *at, float *weight)
 	return true;
 }
 
-/* One axis of v, which is [outer, in, inner]. */
+static void add(int64_t n, double w, const double *from, double *to)
+{
+	for (int64_t j = 0; w != 0 && j < n; j++)
+		to[j] += w * from[j];
+}
+
+/* One axis of v, which is [outer, in, inner]; back: [outer, out, inner], given to where it came from. */
 static double *resize_axis(const gg_node *n, mode how, const axis_map *m, const double *v, int64_t outer,
-                           int64_t inner)
+                           int64_t inner, bool back)
 {
 	double shrink, outside = gg_get_float(n, "extrapolation_value");
-	double *y = gg_xcalloc((size_t)(outer * m->out * inner) + 1, sizeof *y);
+	double *y = gg_xcalloc((size_t)(outer * (back ? m->in : m->out) * inner) + 1, sizeof *y);
 	taps t = {.weight = gg_xaligned((size_t)(2 * reach(n, how, m->scale, &shrink)) * sizeof(double))};
 	for (int64_t o = 0; o < m->out; o++) {
 		make_taps(n, how, m, o, &t);
 		for (int64_t k = 0; k < outer; k++) {
-			double *to = y + (k * m->out + o) * inner;
-			for (int64_t j = 0; t.outside && j < inner; j++)
-				to[j] = outside;
+			int64_t here = (k * m->out + o) * inner;
+			for (int64_t j = 0; t.outside && !back && j < inner; j++)
+				y[here + j] = outside;
 			for (int64_t i = 0; !t.outside && i < t.count; i++) {
-				const double *from = v +
-				                     (k * m->in + clamp(t.first + (double)i, m->in)) * inner;
-				for (int64_t j = 0; t.weight[i] != 0 && j < inner; j++)
-					to[j] += t.weight[i] * from[j];
+				int64_t there = (k * m->in + clamp(t.first + (double)i, m->in)) * inner;
+				add(inner, t.weight[i], v + (back ? here : there), y + (back ? there : here));
 			}
 		}
 	}
 	free(t.weight);
 	return y;
+}
+
+/* Axis after axis, from the size `from` of each to the size `to`; frees v. */
+static double *resize_axes(const gg_eval *e, const axis_map *m, double *v, bool back)
+{
+	const gg_shape *from = &e->in[X].shape, *to = &e->out[0].shape;
+	mode how = (mode)choice(e->n, "mode", modes);
+	int rank = from->rank;
+	for (int i = 0; i < rank; i++) {
+		if (is_identity(&m[i]))
+			continue;
+		const gg_shape *after = back ? to : from, *before = back ? from : to;
+		double *next = resize_axis(e->n, how, &m[i], v, gg_span(before, 0, i),
+		                           gg_span(after, i + 1, rank), back);
+		free(v);
+		v = next;
+	}
+	return v;
+}
+
+double *gg_resize_back(gg_eval *e, double *dy)
+{
+	axis_map m[GG_MAX_RANK];
+	read_maps(e, m);
+	return resize_axes(e, m, dy, true);
 }
 
 /* Integers are rounded to nearest even and stay in their range. */
@@ -402,113 +437,44 @@ static void store(gg_tensor *y, double *v)
 static bool eval(gg_eval *e)
 {
 	axis_map m[GG_MAX_RANK];
-	const gg_shape *x = &e->in[X].shape;
-	int rank = x->rank;
-	mode how = (mode)choice(e->n, "mode", modes);
 	if (!gg_count(&e->out[0]))
 		return true;
 	if (!gg_count(&e->in[X]))
 		return gg_fail(e, "an empty input cannot be resized to a size above 0");
 	read_maps(e, m);
-	if (how == NEAREST)
+	if (choice(e->n, "mode", modes) == NEAREST)
 		return resize_nearest(e, m);
-	double *v = gg_doubles(&e->in[X]), *next;
-	int64_t outer = 1, inner = gg_count(&e->in[X]);
-	for (int i = 0; i < rank; i++) {
-		inner /= x->dim[i];
-		if (!is_identity(&m[i])) {
-			next = resize_axis(e->n, how, &m[i], v, outer, inner);
-			free(v);
-			v = next;
-		}
-		outer *= m[i].out;
-	}
+	double *v = resize_axes(e, m, gg_doubles(&e->in[X]), false);
 	store(&e->out[0], v);
 	free(v);
 	return true;
 }
 
-/* What one axis does is a matrix: Resize of the unit matrix. */
-static gg_value *matrix(gg_builder *t, gg_node *n, int64_t in, int64_t out, const float *scale)
+gg_value *gg_resize_put(gg_builder *t, gg_node *n, gg_value *v, gg_value *shape)
 {
-	static const int64_t first[] = {0};
-	float none = 0;
-	gg_tensor s = {.dtype = GG_F32, .shape = {.rank = 1, .dim = {0}}, .data = &none};
-	gg_value *like = OP("Expand", NUM(OUT, 0), gg_put_ints(t, 2, (int64_t[]){in, in}));
-	gg_value *unit = OP("EyeLike", like, 0), *empty = unit ? gg_add_tensor(t->g, "empty", &s) : 0;
-	gg_value *list[] = {unit, empty, empty, 0};
-	if (scale) {
-		s.data = (void *)(uintptr_t)scale;
-		s.shape.dim[0] = 1;
-		list[SCALES] = unit ? gg_add_tensor(t->g, "scale", &s) : 0;
-	} else {
-		list[SIZES] = gg_put_ints(t, 1, &out);
-	}
-	gg_value *y = gg_put(t, "Resize", scale ? 3 : 4, list, 0);
-	if (y) {
-		gg_copy_attrs(y->producer, n);
-		gg_set_attr_ints(y->producer, "axes", 1, first);
-	}
-	return gg_put_done(t, y);
+	gg_value *in[] = {v, IN(ROI), IN(SCALES), IN(SIZES), shape};
+	const char *op = shape ? "ResizeGrad" : "Resize", *name;
+	if (!v || t->bad)
+		return 0;
+	name = gg_fresh_name(t->g, "gradient");
+	gg_node *k = gg_add_node(t->g, t->at, gg_op_find(op), shape ? 5 : in[SIZES] ? 4 : 3, in, 1, &name);
+	gg_copy_attrs(k, n);
+	gg_set_attr_float(k, "extrapolation_value", 0);
+	return gg_put_done(t, k->out[0]);
 }
 
-/* dy times the matrix of the axis, which is the last one meanwhile. */
-static gg_value *back(gg_builder *t, gg_value *dy, int64_t axis, gg_value *m)
-{
-	int64_t perm[GG_MAX_RANK];
-	int last = dy ? dy->shape.rank - 1 : 0;
-	for (int i = 0; i <= last; i++)
-		perm[i] = i == axis ? last : i == last ? axis : i;
-	dy = dy ? gg_put_permute(t, dy, last + 1, perm) : 0;
-	dy = OP("MatMul", dy, m);
-	return dy ? gg_put_permute(t, dy, last + 1, perm) : 0;
-}
+GG_GRAD(grad) { gg_give(t, IN(X), gg_resize_put(t, n, dy, gg_put_shape(t, IN(X)))); }
 
-GG_GRAD(grad)
-{
-	gg_value *x = IN(X), *s = IN(SCALES);
-	const gg_attr *axes = gg_get_list(n, "axes");
-	gg_tensor scales = {0};
-	bool by_scales = s && gg_is_const(s) && gg_value_tensor(t->d, s, &scales) && gg_count(&scales) > 0;
-	if (!gg_shape_known(&x->shape) || !gg_shape_known(&OUT->shape) || (!by_scales && !IN(SIZES)) ||
-	    choice(n, "coordinate_transformation_mode", transforms) == CROP ||
-	    choice(n, "keep_aspect_ratio_policy", policies) != 0) {
-		gg_grad_lacks(t, n, "its sizes are not known, or it crops or keeps an aspect ratio");
-		return;
-	}
-	int r = x->shape.rank, count = axes ? axes->n : r;
-	for (int i = 0; i < count; i++) {
-		int64_t k = axes ? gg_eval_axis(axes->ints[i], r) : i;
-		int64_t in = x->shape.dim[k], out = OUT->shape.dim[k];
-		float scale = by_scales ? (float)gg_get_f64(&scales, i) : 1;
-		if (in != out || scale != 1)
-			dy = back(t, dy, k, matrix(t, n, in, out, by_scales ? &scale : 0));
-	}
-	gg_give(t, x, dy);
-}
-
-#define ROI_TYPES (GG_DT(GG_F64) | GG_DT(GG_F32) | GG_DT(GG_F16))
-const gg_op gg_op_Resize = {
-    .name = "Resize",
-    .doc = "resampled to other sizes: nearest, linear or cubic",
-    .min_in = 1,
-    .max_in = 4,
-    .min_out = 1,
-    .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"antialias", GG_ATTR_INT, .def = "0"},
-                                    {"axes", GG_ATTR_INTS},
-                                    {"coordinate_transformation_mode", GG_ATTR_STRING,
-                                     .def = "\"half_pixel\""},
-                                    {"cubic_coeff_a", GG_ATTR_FLOAT, .def = "-0.75"},
-                                    {"exclude_outside", GG_ATTR_INT, .def = "0"},
-                                    {"extrapolation_value", GG_ATTR_FLOAT, .def = "0"},
-                                    {"keep_aspect_ratio_policy", GG_ATTR_STRING, .def = "\"stretch\""},
-                                    {"mode", GG_ATTR_STRING, .def = "\"nearest\""},
-                                    {"nearest_mode", GG_ATTR_STRING, .def = "\"round_prefer_floor\""},
-                                    {0}},
-    .in = {{GG_ANY, 'T'}, {ROI_TYPES}, {GG_DT(GG_F32)}, {GG_DT(GG_I64)}},
-    .out = {{GG_ANY, 'T'}},
-    .optional = 1 << ROI | 1 << SCALES,
-    .infer = infer,
-    .eval = eval,
-    .grad = grad};
+const gg_op gg_op_Resize = {.name = "Resize",
+                            .doc = "resampled to other sizes: nearest, linear or cubic",
+                            .min_in = 1,
+                            .max_in = 4,
+                            .min_out = 1,
+                            .max_out = 1,
+                            .attrs = RESIZE_ATTRS,
+                            .in = {{GG_ANY, 'T'}, {RESIZE_ROI_TYPES}, {GG_DT(GG_F32)}, {GG_DT(GG_I64)}},
+                            .out = {{GG_ANY, 'T'}},
+                            .optional = 1 << ROI | 1 << SCALES,
+                            .infer = infer,
+                            .eval = eval,
+                            .grad = grad};

@@ -131,6 +131,39 @@ output %r"
 	[[ $output == *"node 'r' (AveragePoolGrad): ONNX has no form for it" ]]
 }
 
+@test "ResizeGrad in plain ops; a long axis has no matrix" {
+	while IFS='|' read -r x dy lists attrs; do
+		plain ResizeGrad "input %dy : f64[$dy]
+const %f : f32[2] = [1.7, 0.5]
+const %i : i64[2] = [5, 2]
+const %s : i64[4] = [$x]
+%r = ResizeGrad(%dy, $lists, %s) {axes=[2,3], $attrs}
+output %r"
+	done <<-'END'
+	2,3,3,5|2,3,5,2|_, %f, _|mode="linear", coordinate_transformation_mode="asymmetric"
+	2,3,3,5|2,3,5,2|_, _, %i|mode="cubic", antialias=1, exclude_outside=1
+	2,3,3,5|2,3,5,2|_, %f, _|nearest_mode="ceil"
+	2,3,5,2|2,3,5,2|_, _, %i|mode="linear"
+	END
+	cat >long.gg <<-'END'
+		input %x : f32[1,1,100000]
+		const %s : f32[3] = [1, 1, 1.5]
+		param %w : f32[] = 2
+		%h = Mul(%x, %w)
+		%y = Resize(%h, _, %s) {mode="linear"}
+		%m = ReduceSum(%y) {keepdims=0}
+		output %m
+	END
+	gg-opt --pass=grad:of=m:outputs=1 -o g.gg long.gg
+	for target in ref cpu; do
+		gg-run -q --target=$target --fill=ones --output grad.w=w.npy g.gg
+		/usr/bin/python3 -c 'import numpy as np; assert abs(np.load("w.npy") / 150000 - 1) < 1e-5, np.load("w.npy")'
+	done
+	run gg-dump --format=onnx -o long.onnx g.gg
+	[ "$status" = 4 ]
+	[[ $output == *"(ResizeGrad): ONNX has no form for it" ]]
+}
+
 @test "what does not fit is said" {
 	g() { printf 'input %%dy : f32[%s]\ninput %%w : f32[4,3,3]\nconst %%s : i64[%s] = [%s]\n%%r = ConvInputGrad(%%dy, %%w, %%s)\noutput %%r\n' "$1" "$2" "$3"; }
 	run bash -c "$(declare -f g); g 2,4,5 3 2,3,8 | gg-dump"

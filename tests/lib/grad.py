@@ -266,7 +266,25 @@ CASES = {
                ({"x": (1, 1, 4, 3)}, "const %e : f32[0] = []\nconst %s : i64[4] = [1, 1, 6, 2]\n"
                                      "%r = Resize(%x, %e, %e, %s) {mode=\"linear\", coordinate_transformation_mode=\"align_corners\"}"),
                ({"x": (2, 5)}, "const %e : f32[0] = []\nconst %s : i64[1] = [3]\n"
-                               "%r = Resize(%x, %e, %e, %s) {mode=\"cubic\", axes=[-1], antialias=1}")],
+                               "%r = Resize(%x, %e, %e, %s) {mode=\"cubic\", axes=[-1], antialias=1}"),
+               ({"x": (2, 7, 1)}, "const %s : f32[2] = [0.4, 3]\n%r = Resize(%x, _, %s) {mode=\"linear\", axes=[1, 2], antialias=1}"),
+               ({"x": (3, 5)}, "const %s : i64[2] = [9, 7]\n%r = Resize(%x, _, _, %s) {mode=\"cubic\", keep_aspect_ratio_policy=\"not_larger\"}"),
+               ({"x": (1, 4)}, "const %s : f32[2] = [1, 1]\n%r = Resize(%x, _, %s) {mode=\"linear\"}"),
+               ({"x": (2, 3)}, "const %h : f64[2,3] = ones\n%k = Shape(%h)\n%s = Mul(%k, %k)\n"
+                               "%r = Resize(%x, _, _, %s) {mode=\"linear\"}")] + [
+        ({"x": (1, 2, 3, 5)}, "const %s : f32[4] = [1, 1, 1.7, 0.6]\n" +
+         f'%r = Resize(%x, _, %s) {{mode="{m}", coordinate_transformation_mode="{c}", exclude_outside={e}, cubic_coeff_a=-0.5}}')
+        for m, e in (("nearest", 0), ("linear", 0), ("cubic", 0), ("cubic", 1))
+        for c in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")] + [
+        ({"x": (4, 5)}, "const %o : f32[4] = [0.1, -0.4, 0.7, 1.3]\nconst %s : i64[2] = [3, 6]\n" +
+         f'%r = Resize(%x, %o, _, %s) {{mode="{m}", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.5}}')
+        for m in ("nearest", "linear", "cubic")] + [
+        ({"x": (1, 5)}, "const %s : i64[2] = [1, 3]\n" + f'%r = Resize(%x, _, _, %s) {{nearest_mode="{m}"}}')
+        for m in ("round_prefer_ceil", "floor", "ceil")],
+    "ResizeGrad": [({"d": (1, 1, 5, 2)}, "const %s : f32[2] = [1.7, 0.5]\nconst %k : i64[4] = [1, 1, 3, 4]\n"
+                                         '%r = ResizeGrad(%d, _, %s, _, %k) {mode="cubic", axes=[2, 3]}'),
+                   ({"d": (3, 6)}, "const %o : f32[4] = [0.1, -0.4, 0.7, 1.3]\nconst %s : i64[2] = [3, 6]\nconst %k : i64[2] = [4, 5]\n"
+                    '%r = ResizeGrad(%d, %o, _, %s, %k) {mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=2.0}')],
     "ReverseSequence": [({"x": (4, 3, 2)}, "const %l : i64[3] = [1, 4, 3]\n%h = ReverseSequence(%x, %l)\n%r = Mul(%h, %h)")],
     "ScatterElements": [({"x": (3, 3), "y": (2, 3)}, "const %i : i64[2,3] = [0, 1, -1, 1, 2, 0]\n%h = ScatterElements(%x, %i, %y)\n%r = Mul(%h, %h)"),
                         ({"x": (2, 4), "y": (2, 2)}, "const %i : i64[2,2] = [1, 1, 0, 3]\n"
@@ -294,7 +312,7 @@ CASES = {
 # Gradients of gradients, where there is more to it than a line: an op's first case.
 TWICE = """AveragePool BatchNormalization Celu Concat Conv ConvTranspose CumProd Div Einsum Erf Gather Gelu Gemm GroupNormalization
     LRN LayerNormalization LogSoftmax LpNormalization MatMul MaxPool Mish NegativeLogLikelihoodLoss Pad Pow RMSNormalization
-    ReduceL2 ReduceLogSumExp ReduceMax ReduceProd Relu Resize ScatterND Sigmoid Slice Softmax SoftmaxCrossEntropyLoss Split Sqrt
+    ReduceL2 ReduceLogSumExp ReduceMax ReduceProd Relu Resize ResizeGrad ScatterND Sigmoid Slice Softmax SoftmaxCrossEntropyLoss Split Sqrt
     Tanh Transpose Where""".split()
 
 
