@@ -64,14 +64,35 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* Before each index the numbers of its batch, which count along the batch axes. */
+static gg_value *whole_index(gg_builder *t, gg_value *index, int batch)
+{
+	static const int64_t first[] = {0}, one[] = {1}, last[] = {-1};
+	gg_value *cut[] = {index, gg_put_ints(t, 1, first), gg_put_ints(t, 1, one), gg_put_ints(t, 1, last)};
+	gg_value *v = gg_put_done(t, gg_put(t, "Slice", 4, cut, 0)), *part[GG_MAX_RANK + 1];
+	gg_value *ones = v ? gg_put_expand(t, NUM(v, 1), v) : 0;
+	for (int i = 0; i < batch; i++) {
+		gg_value *y = gg_put(t, "CumSum", 2,
+		                     (gg_value *[]){ones, gg_put_number(t, "axis", GG_I64, i)}, 0);
+		if (y)
+			gg_set_attr_int(y->producer, "exclusive", 1);
+		part[i] = gg_put_done(t, y);
+	}
+	part[batch] = index;
+	gg_value *all = gg_put(t, "Concat", batch + 1, part, 0);
+	if (all)
+		gg_set_attr_int(all->producer, "axis", -1);
+	return gg_put_done(t, all);
+}
+
 GG_GRAD(grad)
 {
-	gg_value *in[] = {gg_put_expand(t, NUM(dy, 0), IN(0)), IN(1), dy};
+	int batch = (int)gg_get_int(n, "batch_dims");
+	gg_value *in[] = {gg_put_expand(t, NUM(dy, 0), IN(0)), batch ? whole_index(t, IN(1), batch) : IN(1),
+	                  dy};
 	gg_value *y = gg_put(t, "ScatterND", 3, in, 0);
 	if (y)
 		gg_set_attr_string(y->producer, "reduction", "add");
-	if (gg_get_int(n, "batch_dims"))
-		gg_grad_lacks(t, n, "with batch_dims");
 	gg_give(t, IN(0), gg_put_done(t, y));
 }
 

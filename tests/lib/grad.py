@@ -208,7 +208,12 @@ CASES = {
     "GatherElements": [({"x": (4, 3)}, "const %i : i64[2,3] = [0, 2, -1, 0, 3, 1]\n%h = GatherElements(%x, %i)\n%r = Mul(%h, %h)"),
                        ({"x": (2, 4)}, "const %i : i32[2,3] = [0, 2, 2, 0, 3, 1]\n%h = GatherElements(%x, %i) {axis=-1}\n%r = Mul(%h, %h)")],
     "GatherND": [({"x": (3, 4)}, "const %i : i64[3,2] = [0, 1, 2, 3, 0, 1]\n%h = GatherND(%x, %i)\n%r = Mul(%h, %h)"),
-                 ({"x": (3, 2, 2)}, "const %i : i64[2,1,1] = [2, 0]\n%h = GatherND(%x, %i)\n%r = Mul(%h, %h)")],
+                 ({"x": (3, 2, 2)}, "const %i : i64[2,1,1] = [2, 0]\n%h = GatherND(%x, %i)\n%r = Mul(%h, %h)"),
+                 ({"x": (2, 3, 4)}, "const %i : i64[2,2,1] = [1, -1, 1, 1]\n%h = GatherND(%x, %i) {batch_dims=1}\n%r = Mul(%h, %h)"),
+                 ({"x": (2, 3, 2, 3)}, "const %i : i64[2,3,2] = [0, 1, 1, 2, -2, 0, 1, 1, 0, 0, 1, -1]\n"
+                                       "%h = GatherND(%x, %i) {batch_dims=2}\n%r = Mul(%h, %h)"),
+                 ({"x": (3, 2), "y": (3, 1)}, "const %i : i64[3,1] = [1, 0, 1]\n%g = GatherND(%x, %i) {batch_dims=1}\n"
+                                              "%h = GatherND(%y, %i) {batch_dims=0}\n%t = Squeeze(%h)\n%r = Mul(%g, %t)")],
     "GlobalLpPool": [({"x": (2, 3, 2, 3)}, "%r = GlobalLpPool(%x) {p=3}"), ({"x": (1, 2, 5)}, "%r = GlobalLpPool(%x)")],
     "GlobalMaxPool": [({"x": (2, 3, 2, 3)}, "%r = GlobalMaxPool(%x)"), ({"x": (1, 1, 1)}, "%r = GlobalMaxPool(%x)")],
     "GridSample": [({"x": (2, 2, 3, 4), "g": (2, 3, 2, 2)}, "%r = GridSample(%x, %g)", (-1.2, 1.2))] + [
