@@ -429,6 +429,19 @@ gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_
 	return gg_add_named(g, before, op, nin, in, nout, name);
 }
 
+gg_value *gg_add_result(gg_node *n, const char *name)
+{
+	gg_value *v = new_value(n->graph, GG_TEMP, gg_intern(name));
+	gg_value **out = gg_alloc_n(&n->graph->m->arena, (size_t)n->nout + 1, sizeof *out);
+	for (int i = 0; i < n->nout; i++)
+		out[i] = n->out[i];
+	v->producer = n;
+	v->index = n->nout;
+	out[n->nout++] = v;
+	n->out = out;
+	return v;
+}
+
 /* Who waited for n waits for what n waited for. They come behind it, most of them soon, and before it only
  * where the graph is out of order. */
 static void hand_on_after(gg_node *n)

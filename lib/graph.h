@@ -224,9 +224,10 @@ void gg_remove_input(gg_graph *g, size_t i);      /* must be unused */
 gg_node *gg_add_node(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
                      const char *const *out);
 gg_node *gg_add_named(gg_graph *g, gg_node *before, const gg_op *op, int nin, gg_value *const *in, int nout,
-                      const char *const *interned); /* the same with interned names */
-void gg_remove_node(gg_node *n);                    /* its outputs must be unused */
-void gg_move_before(gg_node *n, gg_node *before);   /* NULL: to the end */
+                      const char *const *interned);    /* the same with interned names */
+gg_value *gg_add_result(gg_node *n, const char *name); /* one more output, behind the others */
+void gg_remove_node(gg_node *n);                       /* its outputs must be unused */
+void gg_move_before(gg_node *n, gg_node *before);      /* NULL: to the end */
 void gg_set_input(gg_node *n, int i, gg_value *v);
 int gg_add_capture(gg_node *n, gg_value *v);        /* also appends an input to each body; returns slot */
 void gg_remove_input_slot(gg_node *n, int i);       /* captures: with the bodies' inputs */

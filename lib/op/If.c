@@ -1,4 +1,5 @@
 #include "body.h"
+#include "bodygrad.h"
 
 static gg_graph *branch(const gg_node *n, const char *name)
 {
@@ -60,6 +61,72 @@ static bool eval(gg_eval *e)
 	return true;
 }
 
+/* The gradients of what a branch captures, from those of the outputs: its further captures. */
+static gg_builder back_branch(gg_builder *t, gg_node *n, const char *name)
+{
+	gg_builder b = back_copy(t, n, branch(n, name));
+	gg_graph *g = b.g;
+	for (int i = 0; i < n->ncap; i++)
+		back_want(g->in[i], n->in[gg_nargs(n) + i].value);
+	gg_node *last = gg_grad_made(&b, 0);
+	for (int i = 0; i < n->nout; i++)
+		if (gg_grad_out(n, i))
+			back_seed(&b, g->out[i]->value);
+	gg_grad_back(&b, 0, last);
+	t->bad |= b.bad;
+	return b;
+}
+
+/* The branch for sure, both times, where the condition is known: the other may well be wrong for the shapes.
+ */
+static void live_branches(gg_builder *t, gg_node *n, const char *name[2])
+{
+	gg_tensor c;
+	bool known = gg_is_fixed(IN(0)) && gg_value_tensor(t->d, IN(0), &c) && gg_count(&c) == 1;
+	if (known)
+		name[0] = name[1] = name[*(const uint8_t *)c.data ? 0 : 1];
+}
+
+/* An If of both backward branches. One that has no gradient of what the other has one of gives zeros. */
+GG_GRAD(grad)
+{
+	static const char *const attr[] = {"then_branch", "else_branch"};
+	const char *live[] = {attr[0], attr[1]};
+	live_branches(t, n, live);
+	gg_builder b[] = {back_branch(t, n, live[0]), back_branch(t, n, live[1])};
+	gg_arena *a = &t->g->m->arena;
+	int args = gg_nargs(n), most = n->nin + n->nout, nin = n->nin, count = 0;
+	gg_value **in = gg_alloc_n(a, (size_t)most, sizeof *in),
+	         **to = gg_alloc_n(a, (size_t)most, sizeof *to);
+	gg_value **out[] = {gg_alloc_n(a, (size_t)most, sizeof *to), gg_alloc_n(a, (size_t)most, sizeof *to)};
+	for (int i = args; i < n->nin; i++) {
+		gg_value *v[] = {b[0].g->in[i - args], b[1].g->in[i - args]};
+		if (!gg_grad_of(v[0]) && !gg_grad_of(v[1]))
+			continue;
+		for (int k = 0; k < 2; k++)
+			out[k][count] = back_given(&b[k], v[k]);
+		to[count++] = n->in[i].value;
+	}
+	t->bad |= count && (!back_end(&b[0], n, count, out[0]) || !back_end(&b[1], n, count, out[1]));
+	if (t->bad || !count)
+		return;
+	for (int i = 0; i < n->nin; i++)
+		in[i] = n->in[i].value;
+	for (int i = 0; i < n->nout; i++)
+		if (gg_grad_out(n, i))
+			in[nin++] = gg_grad_out(n, i);
+	gg_node *k = gg_add_node(t->g, t->at, n->op, nin, in, 0, 0);
+	k->ncap = nin - args;
+	for (int i = 0; i < 2; i++)
+		gg_set_attr_graph(k, attr[i], b[i].g);
+	for (int i = 0; i < count; i++)
+		gg_add_result(k, gg_fresh_name(t->g, "gradient"));
+	back_drop_captures(k);
+	t->bad = !gg_infer_node(t->d, k);
+	for (int i = 0; i < count && !t->bad; i++)
+		back_give(t, k, i, to[i]);
+}
+
 const gg_op gg_op_If = {.name = "If",
                         .doc = "the outputs of one of two bodies",
                         .min_in = 1,
@@ -73,4 +140,5 @@ const gg_op gg_op_If = {.name = "If",
                         .in = {{GG_DT(GG_BOOL)}},
                         .out = {{GG_ANY}},
                         .infer = infer,
-                        .eval = eval};
+                        .eval = eval,
+                        .grad = grad};

@@ -1,6 +1,6 @@
 """Every gradient rule against central differences in f64. The rules are those of the op table, so that
 one without a case fails. Prints TAP."""
-import os, subprocess, sys, tempfile, zlib
+import os, re, subprocess, sys, tempfile, zlib
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -314,11 +314,64 @@ CASES = {
     "Unsqueeze": [(X, "const %a : i64[2] = [0, 2]\n%h = Unsqueeze(%x, %a)\n%r = Mul(%h, %h)")],
 }
 
+# Bodies: cases in the order of branches and captures, then of what a node gives
+IF = """%r = If(%c; %x, %y) {then_branch=graph(%a : f64[3,4], %b : f64[4]) {
+  %s = Sin(%a)
+  %p = Mul(%s, %b)
+  output %p
+}, else_branch=graph(%a : f64[3,4], %b : f64[4]) {
+  %e = Exp(%a)
+  output %e
+}}"""
+# the condition hangs on data, and on the sign of k
+COND = "const %zero : f64[] = 0\n%sum = ReduceSum(%k) {keepdims=0}\n%c = Greater(%sum, %zero)\n"
+XY = {"x": (3, 4), "y": (4,)}
+CASES |= {
+    "If": [(XY, "const %k : f64[1] = 1\n" + COND + IF),
+           # one branch has no gradient of y, and is the one that is taken
+           (XY, "const %k : f64[1] = -1\n" + COND + IF),
+           # a condition that is known: the branch never taken does not fit
+           (XY, "const %c : bool[] = true\n" + IF.replace("%e = Exp(%a)", "%e = MatMul(%a, %a)")),
+           (X, "const %y : f64[4] = ones\nconst %c : bool[] = false\n" + IF.replace("%s = Sin(%a)", "%s = MatMul(%a, %a)")),
+           # two outputs, one of them a capture, and one value captured twice
+           (XY, "const %k : f64[1] = 1\n" + COND + """%u, %v = If(%c; %x, %x, %y) {then_branch=graph(%a : f64[3,4], %b : f64[3,4], %d : f64[4]) {
+  %p = Mul(%a, %b)
+  output %p
+  output %d
+}, else_branch=graph(%a : f64[3,4], %b : f64[3,4], %d : f64[4]) {
+  output %a
+  %e = Mul(%d, %d)
+  output %e
+}}
+%r = Mul(%u, %v)"""),
+           # nested, the inner condition from the outer body; shapes differ from branch to branch
+           (XY, "const %k : f64[1] = 1\n" + COND + """%h = If(%c; %x, %y) {then_branch=graph(%a : f64[3,4], %b : f64[4]) {
+  const %none : f64[] = -100
+  %all = ReduceSum(%a) {keepdims=0}
+  %d = Greater(%all, %none)
+  %s = Tanh(%a)
+  %i = If(%d; %s, %b) {then_branch=graph(%f : f64[3,4], %g : f64[4]) {
+    %q = Mul(%f, %g)
+    %w = Mul(%q, %f)
+    output %w
+  }, else_branch=graph(%f : f64[3,4], %g : f64[4]) {
+    output %f
+  }}
+  %j = Mul(%i, %a)
+  output %j
+}, else_branch=graph(%a : f64[3,4], %b : f64[4]) {
+  const %rows : i64[1] = [0]
+  %e = ReduceSum(%a, %rows)
+  output %e
+}}
+%r = ReduceSum(%h)""")],
+}
+
 # Gradients of gradients, where there is more to it than a line: an op's first case.
 TWICE = """AveragePool BatchNormalization Celu Concat Conv ConvTranspose CumProd Div Einsum Erf Gather Gelu Gemm GroupNormalization
     LRN LayerNormalization LogSoftmax LpNormalization MatMul MaxPool Mish NegativeLogLikelihoodLoss Pad Pow RMSNormalization
     ReduceL2 ReduceLogSumExp ReduceMax ReduceProd Relu Resize ResizeGrad ScatterND Sigmoid Slice Softmax SoftmaxCrossEntropyLoss Split Sqrt
-    Tanh Transpose Where""".split()
+    Tanh Transpose Where If""".split()
 
 
 def dims(shape):
@@ -378,6 +431,7 @@ def of_gradients(graph, params, folder):
     """A loss of the gradients of the first one: each element of them with a factor of its own."""
     open(folder + "/h.gg", "w").write(graph.replace("%loss", "%first"))
     text = sh("gg-opt --pass=grad:of=first:wrt=all:prefix=d. h.gg | gg-dump", folder).decode()
+    text = re.sub(r"<id=\d+>", "", text)  # what follows would have some of them too
     text = "".join(l + "\n" for l in text.splitlines() if not l.startswith(("output", "stage", "history")))
     for n, s in params.items():
         text += f'const %c.{n} : f64[{dims(s)}] = npy("c.{n}.npy")\n%m.{n} = Mul(%d.{n}, %c.{n})\n'
