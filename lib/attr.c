@@ -148,8 +148,25 @@ void gg_del_attr(gg_node *n, const char *name)
 		*a = a[1];
 }
 
+/* What an attribute points to never changes, so nodes of one model share it; but for bodies. */
+static void share_attrs(gg_node *to, const gg_node *from)
+{
+	to->nattr = from->nattr;
+	to->attr = (gg_attr *)copy_bytes(&to->graph->m->arena, from->attr,
+	                                 (size_t)from->nattr * sizeof *from->attr);
+	for (int i = 0; i < to->nattr; i++)
+		if (to->attr[i].type == GG_ATTR_GRAPH) {
+			to->attr[i].graph = gg_clone_body(to->attr[i].graph, to->graph->m);
+			to->attr[i].graph->owner = to;
+		}
+}
+
 void gg_copy_attrs(gg_node *to, const gg_node *from)
 {
+	if (!to->nattr && from->nattr && to->op == from->op && to->graph->m == from->graph->m) {
+		share_attrs(to, from);
+		return;
+	}
 	for (int i = 0; i < from->nattr; i++) {
 		gg_attr a = from->attr[i];
 		if (a.type == GG_ATTR_GRAPH)

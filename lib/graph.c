@@ -113,9 +113,9 @@ enum { TRIES = 16 };
 
 /* A name that ends in two numbers was made here before: it counts on, so that names of names stay short.
  * Where the first few are taken it goes on behind the last one given, not to try them all each time. */
-const char *gg_fresh_name(gg_graph *g, const char *base)
+const char *gg_fresh_interned(gg_graph *g, const char *base)
 {
-	const char *name = gg_intern(base);
+	const char *name = base;
 	uint64_t key = name_key(name);
 	size_t len = strlen(base), stem = number_at(base, len);
 	bool twice = stem < len && number_at(base, stem) < stem;
@@ -128,6 +128,14 @@ const char *gg_fresh_name(gg_graph *g, const char *base)
 		name = numbered(base, twice ? stem : len, i);
 	}
 	return name;
+}
+
+const char *gg_fresh_name(gg_graph *g, const char *base) { return gg_fresh_interned(g, gg_intern(base)); }
+
+void gg_drop_names(gg_graph *g)
+{
+	gg_map_fini(&g->names);
+	g->named = false;
 }
 
 static void forget_name(gg_value *v)
@@ -143,6 +151,17 @@ void gg_rename(gg_value *v, const char *name)
 	v->name = gg_intern(name);
 	if (v->graph->named)
 		gg_map_put(&v->graph->names, name_key(v->name), v);
+}
+
+void gg_swap_names(gg_value *a, gg_value *b)
+{
+	const char *name = a->name;
+	a->name = b->name;
+	b->name = name;
+	if (!a->graph->named)
+		return;
+	gg_map_put(&a->graph->names, name_key(a->name), a);
+	gg_map_put(&b->graph->names, name_key(b->name), b);
 }
 
 static gg_value *new_value(gg_graph *g, gg_kind kind, const char *interned)

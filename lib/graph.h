@@ -240,11 +240,14 @@ void gg_replace_value(gg_value *from, gg_value *to);
  * an output too, or an input or constant, which have names of their own to keep. */
 bool gg_can_replace(const gg_value *from, const gg_value *to);
 void gg_rename(gg_value *v, const char *name); /* must be free in the graph */
+void gg_swap_names(gg_value *a, gg_value *b);  /* of one graph */
+void gg_drop_names(gg_graph *g);               /* the map of them, until somebody looks again */
 void gg_merge_loc(gg_node *into, const gg_node *from);
 void gg_set_loc(gg_node *n, int nloc, const char *const *loc);
-const char *gg_fresh_name(gg_graph *g, const char *base);  /* base, base.1, base.2, ... interned */
-gg_value *gg_find_value(gg_graph *g, const char *name);    /* NULL when absent */
-gg_value *gg_find_interned(gg_graph *g, const char *name); /* the same, of an interned name */
+const char *gg_fresh_name(gg_graph *g, const char *base);     /* base, base.1, base.2, ... interned */
+const char *gg_fresh_interned(gg_graph *g, const char *base); /* the same, of an interned base */
+gg_value *gg_find_value(gg_graph *g, const char *name);       /* NULL when absent */
+gg_value *gg_find_interned(gg_graph *g, const char *name);    /* the same, of an interned name */
 
 static inline gg_value *gg_in(const gg_node *n, int i) { return i < n->nin - n->ncap ? n->in[i].value : 0; }
 static inline int gg_nargs(const gg_node *n) { return n->nin - n->ncap; }

@@ -27,20 +27,27 @@ const char *gg_gk_bars(const gg_node *n)
 
 /* ---- copying nodes from graph to graph --------------------------------------------------------- */
 
+typedef struct pair {
+	const gg_value *there;
+	gg_value *here;
+} pair;
+
 typedef struct copier {
 	gg_graph *to;
 	gg_node *before;
-	gg_map map; /* value there -> value here */
+	pair *pair; /* a value that has one knows its number by its mark; other marks may be anything */
+	size_t n, cap;
 } copier;
 
 static gg_value *mapped(const copier *c, const gg_value *v)
 {
-	return v ? gg_map_get(&c->map, (uint64_t)(uintptr_t)v) : 0;
+	return v && v->mark < c->n && c->pair[v->mark].there == v ? c->pair[v->mark].here : 0;
 }
 
-static void put(copier *c, const gg_value *from, gg_value *to)
+static void put(copier *c, gg_value *there, gg_value *here)
 {
-	gg_map_put(&c->map, (uint64_t)(uintptr_t)from, to);
+	there->mark = c->n;
+	GG_PUSH(c->pair, c->n, c->cap, ((pair){there, here}));
 }
 
 static void know(gg_value *to, const gg_value *from)
@@ -53,20 +60,21 @@ static void know(gg_value *to, const gg_value *from)
 /* Its inputs have been mapped. */
 static gg_node *copy_node(copier *c, const gg_node *n)
 {
-	gg_value **in = gg_xcalloc((size_t)n->nin + 1, sizeof *in);
-	const char **out = gg_xcalloc((size_t)n->nout + 1, sizeof *out);
+	gg_value **in = gg_xmalloc((size_t)n->nin * sizeof *in);
+	const char **out = gg_xmalloc((size_t)n->nout * sizeof *out);
 	for (int i = 0; i < n->nin; i++)
 		in[i] = mapped(c, n->in[i].value);
 	for (int i = 0; i < n->nout; i++)
-		out[i] = n->out[i] ? gg_fresh_name(c->to, n->out[i]->name) : 0;
-	gg_node *k = gg_add_node(c->to, c->before, n->op, n->nin, in, n->nout, out);
+		out[i] = n->out[i] ? gg_fresh_interned(c->to, n->out[i]->name) : 0;
+	gg_node *k = gg_add_named(c->to, c->before, n->op, n->nin, in, n->nout, out);
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i]) {
 			know(k->out[i], n->out[i]);
 			put(c, n->out[i], k->out[i]);
 		}
 	gg_copy_attrs(k, n);
-	gg_set_loc(k, n->nloc, n->loc);
+	k->loc = n->loc;
+	k->nloc = n->nloc;
 	k->kernel = n->kernel;
 	k->stream = n->stream;
 	k->extra = n->extra;
@@ -75,9 +83,9 @@ static gg_node *copy_node(copier *c, const gg_node *n)
 	return k;
 }
 
-static void copy_const(copier *c, const gg_value *v)
+static void copy_const(copier *c, gg_value *v)
 {
-	gg_value *k = gg_add_const(c->to, GG_CONST, gg_fresh_name(c->to, v->name), v->dtype, &v->shape,
+	gg_value *k = gg_add_const(c->to, GG_CONST, gg_fresh_interned(c->to, v->name), v->dtype, &v->shape,
 	                           v->data);
 	k->content = v->content;
 	put(c, v, k);
@@ -86,7 +94,7 @@ static void copy_const(copier *c, const gg_value *v)
 /* A body's inputs have been mapped. */
 static void copy_body(copier *c, const gg_graph *b, gg_node **made)
 {
-	for (const gg_value *v = b->consts; v; v = v->next_const)
+	for (gg_value *v = b->consts; v; v = v->next_const)
 		copy_const(c, v);
 	for (const gg_node *n = b->first; n; n = n->next) {
 		gg_node *k = copy_node(c, n);
@@ -95,14 +103,12 @@ static void copy_body(copier *c, const gg_graph *b, gg_node **made)
 	}
 }
 
-/* `to` has from's name, layout and readers from now on. */
+/* `to` has from's name, layout and readers from now on; `from` goes. */
 static void take_place(gg_value *to, gg_value *from)
 {
-	const char *name = from->name;
 	to->layout = from->layout;
 	gg_replace_uses(from, to);
-	gg_rename(from, gg_fresh_name(from->graph, name));
-	gg_rename(to, name);
+	gg_swap_names(from, to);
 }
 
 /* ---- nodes to a kernel ------------------------------------------------------------------------- */
@@ -112,7 +118,6 @@ typedef struct maker {
 	gg_graph *g;
 	gg_value **in, **out; /* of the new node; out: the values it takes the place of */
 	int nin, nout;
-	gg_map member; /* by node id */
 } maker;
 
 bool gg_gk_moves_inside(const gg_value *v)
@@ -131,7 +136,7 @@ static void reach(maker *k, gg_value *v)
 		copy_const(&k->c, v);
 		return;
 	}
-	gg_value *in = gg_add_input(k->c.to, gg_fresh_name(k->c.to, v->name), v->dtype, &v->shape);
+	gg_value *in = gg_add_input(k->c.to, gg_fresh_interned(k->c.to, v->name), v->dtype, &v->shape);
 	in->content = v->content;
 	put(&k->c, v, in);
 	k->in[k->nin++] = v;
@@ -154,10 +159,19 @@ static void take_in(maker *k, gg_node *n)
 			put(&k->c, n->out[i], mapped(&k->c, b->out[i]->value));
 }
 
+/* What members make has been copied; what others make of it has not, or a path would come back. */
+static bool is_member(const maker *k, const gg_node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			return mapped(&k->c, n->out[i]);
+	return false;
+}
+
 static bool read_outside(const maker *k, const gg_value *v)
 {
 	for (const gg_use *u = v->uses; u; u = u->next)
-		if (!u->node || !gg_map_get(&k->member, u->node->id))
+		if (!u->node || !is_member(k, u->node))
 			return true;
 	return false;
 }
@@ -176,8 +190,8 @@ static gg_node *place(maker *k, gg_node *before)
 {
 	const char **name = gg_xcalloc((size_t)k->nout + 1, sizeof *name);
 	for (int i = 0; i < k->nout; i++)
-		name[i] = gg_fresh_name(k->g, k->out[i]->name);
-	gg_node *n = gg_add_node(k->g, before, gg_op_find("GraphKernel"), k->nin, k->in, k->nout, name);
+		name[i] = gg_fresh_interned(k->g, k->out[i]->name);
+	gg_node *n = gg_add_named(k->g, before, gg_op_find("GraphKernel"), k->nin, k->in, k->nout, name);
 	gg_set_attr_graph(n, "body", k->c.to);
 	for (int i = 0; i < k->nout; i++) {
 		know(n->out[i], k->out[i]);
@@ -207,8 +221,6 @@ gg_node *gg_gk_make_if(gg_graph *g, gg_node *const *n, size_t count, gg_gk_fits 
 	maker k = {.g = g, .in = gg_xcalloc(nin, sizeof *k.in), .out = gg_xcalloc(nout, sizeof *k.out)};
 	k.c.to = gg_graph_new(g->m, 0);
 	for (size_t i = 0; i < count; i++)
-		gg_map_put(&k.member, n[i]->id, n[i]);
-	for (size_t i = 0; i < count; i++)
 		take_in(&k, n[i]);
 	for (size_t i = 0; i < count; i++)
 		give_outputs(&k, n[i]);
@@ -221,8 +233,8 @@ gg_node *gg_gk_make_if(gg_graph *g, gg_node *const *n, size_t count, gg_gk_fits 
 		gg_remove_node(made);
 		made = 0;
 	}
-	gg_map_fini(&k.c.map);
-	gg_map_fini(&k.member);
+	gg_drop_names(k.c.to); /* there are many bodies */
+	free(k.c.pair);
 	free(k.in);
 	free(k.out);
 	return made;
@@ -271,18 +283,16 @@ bool gg_gk_spread(gg_diag *d, gg_node *n, gg_node **made)
 		put(&c, b->in[i], n->in[i].value);
 	copy_body(&c, b, own);
 	lay_out(n, own, b->nnodes);
-	for (int i = 0; i < n->nout; i++)
-		b->out[i]->value->mark = 0;
 	for (int i = 0; i < n->nout && good; i++) {
 		gg_value *v = b->out[i]->value, *to = mapped(&c, v);
-		bool first = !v->mark++;
+		bool first = v->kind == GG_TEMP && !to->mark++; /* the marks of new values are 0 */
 		if (n->out[i] && n->out[i]->uses)
-			good = hand_over(d, n, i, to, first && v->kind == GG_TEMP);
+			good = hand_over(d, n, i, to, first);
 	}
 	if (made && b->nnodes)
 		memcpy(made, own, b->nnodes * sizeof *own);
 	free(own);
-	gg_map_fini(&c.map);
+	free(c.pair);
 	if (good)
 		gg_remove_node(n);
 	return good;
