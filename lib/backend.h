@@ -8,7 +8,7 @@
 
 #include "op.h"
 
-#define GG_BACKEND_ABI 4
+#define GG_BACKEND_ABI 5
 
 /* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
 typedef struct gg_call {
@@ -25,6 +25,8 @@ typedef struct gg_call {
 	const bool *in_const;                  /* contents never change: reorder once, at prepare */
 	bool check; /* somebody looks for NaN in what comes out: none may be lost */
 	uint64_t seed;
+	const uint64_t
+	    *seed_at;     /* devices: where an op that draws finds the seed of a run, in their memory */
 	size_t workspace; /* set by prepare: bytes wanted at run */
 	void *scratch;    /* that many bytes, 64-aligned */
 	/* Devices: bit i set by prepare: it took what it needs of the constant input i, which is then not

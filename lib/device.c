@@ -381,6 +381,25 @@ static bool give_scratch(gg_frame *f)
 	return true;
 }
 
+/* A seed for each call that draws, at a place of its own: what is recorded reads it there. */
+static bool give_seeds(gg_frame *f)
+{
+	gg_exec *x = f->scope->x;
+	gg_twin *w = f->twin;
+
+	for (size_t k = 0; k < f->ntodo; k++)
+		if (f->todo[k].kernel && (f->todo[k].node[0]->op->flags & GG_RANDOM))
+			GG_PUSH(w->draws, w->ndraws, w->cap_draws, k);
+	if (!w->ndraws)
+		return true;
+	w->seed = gg_xcalloc(w->ndraws, sizeof *w->seed);
+	if (!(w->seed_at = x->device->alloc(x->d, w->ndraws * sizeof *w->seed, "seeds")))
+		return false;
+	for (size_t i = 0; i < w->ndraws; i++)
+		f->todo[w->draws[i]].call.seed_at = w->seed_at + i;
+	return true;
+}
+
 /* What fills the plan: one value a buffer. */
 static bool note_largest(const gg_frame *f)
 {
@@ -422,7 +441,7 @@ bool gg_twin_make(gg_frame *f)
 		return note_largest(f);
 	start_where(f);
 	number_events(f);
-	return add_calls(f) && give_scratch(f);
+	return add_calls(f) && give_scratch(f) && give_seeds(f);
 }
 
 void gg_twin_free(gg_frame *f)
@@ -451,6 +470,10 @@ void gg_twin_free(gg_frame *f)
 	for (int i = 0; i < GG_MAX_STREAMS; i++)
 		if (w->scratch[i])
 			dev->release(w->scratch[i]);
+	if (w->seed_at)
+		dev->release(w->seed_at);
+	free(w->seed);
+	free(w->draws);
 	free(w->event);
 	if (w->arena)
 		dev->release(w->arena);

@@ -1,5 +1,6 @@
 /* Running a frame's twin: inputs go up, calls are put into the device's queue, recorded and replayed. */
 #include "twin.h"
+#include "opkit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -409,6 +410,19 @@ static bool give_inputs(gg_frame *f, const gg_tensor *in)
 	return good && (!staged || dev->signal(d, GG_TAKEN));
 }
 
+static bool give_seeds(gg_frame *f)
+{
+	gg_exec *x = f->scope->x;
+	gg_twin *w = f->twin;
+
+	for (size_t i = 0; i < w->ndraws; i++) {
+		const gg_todo *t = &f->todo[w->draws[i]];
+		gg_eval e = {.n = t->node[0], .seed = t->seed + f->scope->runs};
+		w->seed[i] = gg_random_seed(&e);
+	}
+	return !w->ndraws || x->device->upload(x->d, w->seed_at, w->seed, w->ndraws * sizeof *w->seed);
+}
+
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 static bool run_segments(gg_frame *f, const gg_tensor *in, size_t nout)
@@ -419,7 +433,7 @@ static bool run_segments(gg_frame *f, const gg_tensor *in, size_t nout)
 
 	if (x->o.poison)
 		good = good && x->device->fill(x->d, w->arena, 0xff, f->arena_size);
-	good = good && start_times(f);
+	good = good && give_seeds(f) && start_times(f);
 	for (size_t i = 0; i < w->nseg && good; i++)
 		good = w->seg[i].host ? run_host(f, &w->seg[i]) : run_device(f, &w->seg[i]);
 	good = good && end_times(f) && (!x->meanwhile || x->meanwhile(x->meanwhile_arg));

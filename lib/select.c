@@ -140,7 +140,10 @@ static void print_dtypes(gg_buf *b, gg_dtypes set)
 
 static void print_signature(gg_buf *b, const gg_row *r)
 {
-	gg_buf_printf(b, "%s(in %d ", r->kernel, r->slot);
+	if (r->slot < 0)
+		gg_buf_printf(b, "%s(out 0 ", r->kernel);
+	else
+		gg_buf_printf(b, "%s(in %d ", r->kernel, r->slot);
 	print_dtypes(b, r->dtypes);
 	for (int l = 0; l < GG_LAYOUTS; l++)
 		if (has_layout(r, l))

@@ -20,7 +20,7 @@ typedef struct gg_row {
 	const char *kernel; /* "cpu_conv" */
 	const char *op;
 	gg_dtypes dtypes; /* allowed for input `slot` ... */
-	int slot;         /* ... and its output 0, unless the op's schema says otherwise */
+	int slot; /* ... and its output 0, unless the op's schema says otherwise; -1: it has no input */
 	uint32_t layouts; /* bit per gg_layout that data inputs and outputs may have; bit 0 plain; the flags
 	                     above */
 	const char *need; /* the condition in words, for --explain and error messages; "" none */

@@ -40,6 +40,9 @@ typedef struct gg_twin {
 	gg_segment *seg;
 	size_t nseg, cap_seg;
 	uint64_t runs;
+	size_t *draws; /* calls that draw, and their seeds: on the host for the next run, on the device */
+	uint64_t *seed, *seed_at;
+	size_t ndraws, cap_draws;
 	size_t *timed; /* calls between marks 2i + 1 and 2i + 2 of this run */
 	size_t ntimed, cap_timed;
 	double started; /* when mark 0 was made */

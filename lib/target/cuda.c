@@ -125,6 +125,12 @@ static bool ok_scan(const gg_node *n, const char **why)
 	return has_rank(n, why, 1, GG_MAX_RANK);
 }
 
+static bool ok_dropout(const gg_node *n, const char **why)
+{
+	return (is_fixed(gg_in(n, 1)) && is_fixed(gg_in(n, 2))) ||
+	       no(why, "input 1 or 2: ratio or mode is not constant");
+}
+
 static bool ok_topk(const gg_node *n, const char **why)
 {
 	if (!is_fixed(gg_in(n, 1)))

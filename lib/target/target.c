@@ -261,10 +261,10 @@ static span rows_of(const gg_target *t, const gg_op *op)
 bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
 {
 	static const char *const slot[] = {"dtype of input 0", "dtype of input 1", "dtype of input 2"};
-	const gg_value *in = gg_in(n, r->slot), *out = gg_out(n, 0);
-	if (!in)
+	const gg_value *in = r->slot < 0 ? 0 : gg_in(n, r->slot), *out = gg_out(n, 0);
+	if (!in && r->slot >= 0)
 		return no(why, "no inputs");
-	if (!(r->dtypes & GG_DT(in->dtype)))
+	if (in && !(r->dtypes & GG_DT(in->dtype)))
 		return no(why, slot[r->slot]);
 	if (out && !(r->dtypes & GG_DT(out->dtype)))
 		return no(why, "dtype of output 0");
@@ -289,8 +289,8 @@ const gg_row *gg_target_row(const gg_target *t, const gg_node *n)
 
 static bool takes_dtype(const gg_row *r, const gg_node *n)
 {
-	const gg_value *in = gg_in(n, r->slot);
-	return in && r->dtypes & GG_DT(in->dtype);
+	const gg_value *v = r->slot < 0 ? gg_out(n, 0) : gg_in(n, r->slot);
+	return v && r->dtypes & GG_DT(v->dtype);
 }
 
 const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n)
