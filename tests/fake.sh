@@ -10,7 +10,7 @@ for m in half_conv; do
 		echo "not ok $n - $m" && sed 's/^/# /' "$tmp/log" && bad=1
 	fi
 done
-for c in 'state and host' 'conv run' 'slices' 'one row' 'arg of' 'topk of ties' 'drawn' 'dropout'; do
+for c in 'state and host' 'conv run' 'slices' 'one row' 'arg of' 'topk of ties' 'drawn' 'dropout' 'update'; do
 	n=$((n + 1))
 	if "$build/tests/device" "$c" >"$tmp/log" 2>&1; then
 		echo "ok $n - $c"

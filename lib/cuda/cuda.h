@@ -9,6 +9,7 @@
 #include "../backend.h"
 #include "../exec.h"
 #include "api.h"
+#include <string.h>
 
 extern CUstream cuda_stream; /* the queue */
 extern int cuda_sm;          /* 90 */
@@ -73,6 +74,13 @@ bool cuda_launch(gg_diag *d, const cuda_kernel *k, int n, void *const *arg);
 bool cuda_launch_at(gg_diag *d, const cuda_kernel *k, void **at);
 /* Blocks get so many bytes of memory that they share. */
 bool cuda_share(gg_diag *d, cuda_kernel *k, unsigned bytes);
+/* Of a number, for generated source: real(...ull), whatever it is. */
+static inline unsigned long long cuda_bits(double x)
+{
+	unsigned long long u;
+	memcpy(&u, &x, sizeof u);
+	return u;
+}
 /* Threads for `work` items, `block` a block, as many as keep the device busy. */
 void cuda_spread(cuda_kernel *k, int64_t work, unsigned block);
 const char *cuda_type(gg_dtype t);    /* how it lies in memory: "f16" */

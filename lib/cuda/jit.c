@@ -51,6 +51,7 @@ static const char prelude[] =
     "\tunion { float f; u32 u; } r; r.f = (float)x; const double d = r.f;\n"
     "\tif (d != x && x == x && r.u % 2 == 0) r.u += (d < 0 ? -d : d) < (x < 0 ? -x : x) ? 1 : -1;\n"
     "\treturn st(r.f, is<bf16>());\n}\n"
+    "FN double real(u64 bits) { union { u64 u; double f; } b; b.u = bits; return b.f; }\n"
     "FN double ld(f64 x) { return x; }\n"
     "FN float ld(f32 x) { return x; }\n"
     "FN i64 ld(i64 x) { return x; }\nFN i64 ld(i32 x) { return x; }\nFN i64 ld(i16 x) { return x; }\n"

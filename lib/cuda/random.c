@@ -7,7 +7,6 @@
 #include <string.h>
 
 static const char draw_text[] =
-    "FN double real(u64 bits) { union { u64 u; double f; } b; b.u = bits; return b.f; }\n"
     "#ifndef GG_HOST\n"
     "#define MUL(a, b) __dmul_rn(a, b)\n#define ADD(a, b) __dadd_rn(a, b)\n"
     "#else\n"
@@ -52,18 +51,11 @@ static const char normal_text[] =
     "\tconst double p = ((double)(i64)(random_bits(seed, i) >> 29) + 0.5) * 0x1p-35, q = p - 0.5;\n"
     "\treturn p < 0.075 || p > 0.925 ? tail(p) : MUL(q, ratio(ADD(0.180625, -MUL(q, q)), a, b));\n}\n";
 
-static unsigned long long bits(double x)
-{
-	unsigned long long u;
-	memcpy(&u, &x, sizeof u);
-	return u;
-}
-
 /* from + by x of a number x, which `draw` makes from the seed and i. */
 static void put_scaled(gg_buf *b, const char *draw, double from, double by)
 {
 	gg_buf_printf(b, "\ty[i] = st(ADD(real(%lluull), MUL(real(%lluull), %s(seed, i))), is<Y>());\n",
-	              bits(from), bits(by), draw);
+	              cuda_bits(from), cuda_bits(by), draw);
 }
 
 static bool has(const gg_call *c, int i) { return i < c->nout && c->out[i].dtype; }
@@ -83,11 +75,12 @@ static bool put_dropout(gg_call *c, gg_buf *b)
 		                     "ratio is %g, expected a number from 0 to below 1", ratio);
 	training = training && ratio != 0;
 	if (training)
-		gg_buf_printf(b, "\tconst bool keep = uniform(seed, i) >= real(%lluull);\n", bits(ratio));
+		gg_buf_printf(b, "\tconst bool keep = uniform(seed, i) >= real(%lluull);\n",
+		              cuda_bits(ratio));
 	else
 		gg_buf_str(b, "\tconst bool keep = true;\n");
 	gg_buf_printf(b, "\ty[i] = st(keep ? (double)ld(x[i]) / real(%lluull) : 0.0, is<Y>());\n",
-	              bits(training ? 1 - ratio : 1));
+	              cuda_bits(training ? 1 - ratio : 1));
 	if (has(c, 1))
 		gg_buf_str(b, "\tmask[i] = keep;\n");
 	return true;

@@ -260,7 +260,9 @@ static span rows_of(const gg_target *t, const gg_op *op)
 
 bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
 {
-	static const char *const slot[] = {"dtype of input 0", "dtype of input 1", "dtype of input 2"};
+	static const char *const slot[] = {"dtype of input 0", "dtype of input 1", "dtype of input 2",
+	                                   "dtype of input 3", "dtype of input 4", "dtype of input 5",
+	                                   "dtype of input 6"};
 	const gg_value *in = r->slot < 0 ? 0 : gg_in(n, r->slot), *out = gg_out(n, 0);
 	if (!in && r->slot >= 0)
 		return no(why, "no inputs");
