@@ -223,6 +223,21 @@ x = np.load("x.npy"); x[5] = np.nan; np.save("bad.npy", x)'
 	[ ! -e s.gg ]
 }
 
+@test "training that diverges ends at the first loss that is no number, with the state before it" {
+	gg-opt --pass=sgd:lr=1e4 -o wild.gg model.gg
+	for target in ref cpu; do
+		rm -f s.gg
+		refused 1 "the loss 'loss' is inf" \
+			gg-run --target=$target "${data[@]}" --epochs=9 --save s.gg --print loss wild.gg
+		step=$(sed -n "s/.*wild.gg: step \([0-9]*\): the loss.*/\1/p" <<<"$output")
+		[ "$step" -gt 0 ]
+		[[ "$output" == *"'s.gg' holds the state after $step steps"* ]]
+		gg-run -q --target=$target "${data[@]}" --steps="$step" --save want.gg wild.gg
+		cmp s.gg want.gg
+		! gg-dump s.gg | grep '^param' | grep -E 'nan|inf'
+	done
+}
+
 @test "a label that is no class, in a later step: named, and the state before it is saved" {
 	cat >net.gg <<-'END'
 		input %x : f32[N,3]
@@ -252,11 +267,17 @@ x = np.load("x.npy"); x[5] = np.nan; np.save("bad.npy", x)'
 @test "a full disk: the state before stays" {
 	[ -e /dev/full ] || skip
 	refused 5 "/dev/full" gg-run "${data[@]}" --steps=3 --save /dev/full train.gg
-	[[ "$output" == *"train.gg: step 2: note: '/dev/full' is not written"* ]]
+	[[ "$output" == *"train.gg: step 2: its state is not saved: '/dev/full' is not written"* ]]
 	gg-run -q "${data[@]}" --steps=3 --save s.gg train.gg
 	cp s.gg before
-	run bash -c 'ulimit -f 0; trap "" XFSZ; gg-run -q --data x=x.npy --data t=t.npy --batch=10 --steps=3 --save s.gg train.gg'
+	# a plan is run from its file: nothing but the state is written
+	gg-select --target=cpu train.gg | gg-build -o train.plan
+	run bash -c 'ulimit -f 0; trap "" XFSZ; gg-run -q --data x=x.npy --data t=t.npy --batch=10 --shuffle=4 \
+		--load-state s.gg --steps=9 --save-every=4 --save s.gg train.plan 2>&1 | cat; exit "${PIPESTATUS[0]}"'
+	echo "$output"
 	[ "$status" -eq 5 ]
+	[[ "$output" == *"cannot write 's.gg': File too large"* ]]
+	[[ "$output" == *"train.plan: step 6: its state is not saved: 's.gg' is not written"* ]]
 	cmp s.gg before
 }
 

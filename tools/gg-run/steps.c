@@ -170,13 +170,13 @@ static bool run_again(job *j, feed *f, run_buffers *b, const kept *k)
 	return true;
 }
 
-static void where_it_is(job *j)
+/* What --save names, for messages. */
+static const char *where_it_is(job *j)
 {
-	if (j->saved)
-		gg_note(&j->t->d, "'%s' holds the state after %lld steps", rank_path(j, j->save),
-		        (long long)j->saved);
-	else
-		gg_note(&j->t->d, "'%s' is not written", rank_path(j, j->save));
+	const char *path = rank_path(j, j->save);
+
+	return j->saved ? gg_printf(&j->a, "'%s' holds the state after %lld steps", path, (long long)j->saved)
+	                : gg_printf(&j->a, "'%s' is not written", path);
 }
 
 /* The state of all ranks is that of the one that failed first. */
@@ -200,7 +200,7 @@ static void save_good(job *j, feed *f, run_buffers *b, kept *k)
 	if (k->state && j->done > j->saved && j->done > j->first && run_again(j, f, b, k) && save_state(j))
 		j->saved = j->done;
 	if (j->save && j->m->main->nstate)
-		where_it_is(j);
+		gg_note(&j->t->d, "%s", where_it_is(j));
 }
 
 static void drop_good(job *j, kept *k)
@@ -447,10 +447,8 @@ static bool one_step(job *j, feed *f, run_buffers *b, int64_t step, bool last)
 
 static bool save_now(job *j)
 {
-	if (!save_state(j)) {
-		where_it_is(j);
-		return false;
-	}
+	if (!save_state(j)) /* which said why */
+		return gg_error(&j->t->d, GG_MACHINE, "its state is not saved: %s", where_it_is(j));
 	j->saved = j->done;
 	return true;
 }
