@@ -470,9 +470,18 @@ np.save("w.npy", np.array([[0, 0.5, 1, 2, -1, 0.25]] * 4, "f4").reshape(4, 1, 1,
 	gg-run -q --output logits=a.npy net.gg 2>/dev/null
 	gg-parse net.onnx | gg-run -q --output logits=b.npy 2>/dev/null
 	gg-run -q --load-state t.gg --target=ref --output logits=c.npy net.gg 2>/dev/null
+	# the same of a plan, whose normalisations were fused
+	gg-opt --pipeline=common,optimize t.gg | gg-select --target=cpu --layout=auto |
+		gg-opt --pipeline=hardware,final,graph_kernel | gg-build -o t.plan
+	gg-dump t.plan | grep -q BatchNormAddRelu
+	gg-run -q --data x=$net/x.npy --data y=$net/y.npy --steps=1 --load-state t.gg --save u.gg t.plan >/dev/null
+	gg-run -q --data x=$net/x.npy --data y=$net/y.npy --steps=1 --save v.gg t.gg >/dev/null
+	gg-opt --pass=to_inference u.gg | gg-run -q --output logits=d.npy 2>/dev/null
+	gg-opt --pass=to_inference v.gg | gg-run -q --output logits=e.npy 2>/dev/null
 	/usr/bin/python3 -c 'import numpy as np
-a, b, c = (np.load(f + ".npy") for f in "abc")
-assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).max() < 1e-5'
+a, b, c, d, e = (np.load(f + ".npy") for f in "abcde")
+assert np.abs(a).max() > 0.01 and np.abs(a - b).max() < 1e-5 and np.abs(a - c).max() < 1e-5
+assert np.abs(a - e).max() > 1e-4 and np.abs(d - e).max() < 1e-5'
 }
 
 @test "mixed precision learns like f32" {

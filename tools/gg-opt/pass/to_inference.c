@@ -38,10 +38,11 @@ static void sweep(gg_graph *g)
 static bool one_output(gg_pass_run *p, gg_node *n)
 {
 	const char *final = n->out[0]->name, *name = gg_fresh_name(n->graph, final);
-	gg_value *in[5];
-	for (int i = 0; i < 5; i++)
+	gg_value *in[6]; /* the last one of those that add */
+	int nin = gg_nargs(n);
+	for (int i = 0; i < nin; i++)
 		in[i] = gg_in(n, i);
-	gg_node *k = gg_add_node(n->graph, n, n->op, 5, in, 1, &name);
+	gg_node *k = gg_add_node(n->graph, n, n->op, nin, in, 1, &name);
 	gg_copy_attrs(k, n);
 	gg_merge_loc(k, n);
 	if (!gg_infer_node(p->d, k))
