@@ -29,7 +29,10 @@ static void report(gg_diag *d, gg_status s, const char *prefix, const char *fmt,
 	d->errors++;
 	if (!d->status)
 		d->status = s;
-	if (!d->silent)
+	if (d->hold) {
+		gg_buf_printf(d->hold, "%s%s", d->hold->len ? "; " : "", prefix);
+		gg_buf_vprintf(d->hold, fmt, ap);
+	} else if (!d->silent)
 		line(d, prefix, fmt, ap);
 }
 
@@ -94,13 +97,21 @@ void gg_verbose(gg_diag *d, const char *fmt, ...)
 	va_end(ap);
 }
 
+static void (*bug_by)(gg_buf *out);
+
+void gg_bug_by(void (*who)(gg_buf *out)) { bug_by = who; }
+
 void gg_bug_at(const char *file, int line, const char *fmt, ...)
 {
 	va_list ap;
-	fprintf(stderr, "%s: bug in gg at %s:%d: ", program_invocation_short_name, file, line);
+	gg_buf b = {0};
+	gg_buf_printf(&b, "%s: ", program_invocation_short_name);
+	if (bug_by)
+		bug_by(&b);
+	gg_buf_printf(&b, "bug in gg at %s:%d: ", file, line);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	gg_buf_vprintf(&b, fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	fprintf(stderr, "%s\n", b.p);
 	abort();
 }

@@ -26,6 +26,7 @@ typedef struct gg_diag {
 	bool silent; /* probing: count, print nothing */
 	bool quiet, verbose;
 	const struct gg_node *at; /* at work: gg_error names it */
+	struct gg_buf *hold;      /* errors go here, for who called to make one line of them; NULL: stderr */
 } gg_diag;
 
 struct gg_node;
@@ -41,6 +42,8 @@ bool gg_node_error(gg_diag *d, gg_status s, const struct gg_node *n, const char 
 void gg_note(gg_diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));    /* not with -q */
 void gg_verbose(gg_diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* with -v */
 
+/* Puts who is at work in front of a bug's message; who's text may be empty. */
+void gg_bug_by(void (*who)(struct gg_buf *out));
 /* Our own fault, never the input's: file and line, then abort. */
 #define gg_bug(...) gg_bug_at(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void gg_bug_at(const char *file, int line, const char *fmt, ...)

@@ -70,25 +70,42 @@ graph() {
 	graph >g.gg
 	run gg-opt --load=./breaks.so --pass=breaks --reproducer=out g.gg
 	[ "$status" = 3 ]
-	[[ "$output" == *"pass 'breaks' failed"* ]]
+	[[ "$output" == *"gg-opt: "*"pass 'breaks', rewrite 1, 'y' (Pow): node 'y' (Pow): input 0 is missing"* ]]
+	[ "$(grep -vc ": note: " <<<"$output")" = 1 ]
 	[ -s out/breaks.gg ]
 	run sh out/breaks.sh
 	[ "$status" = 3 ]
-	[[ "$output" == *"pass 'breaks' failed"* ]]
+	[[ "$output" == *"gg-opt: "*"pass 'breaks', rewrite 1, 'y' (Pow): node 'y' (Pow): input 0 is missing"* ]]
+	[ "$(grep -vc ": note: " <<<"$output")" = 1 ]
 }
 
 @test "a plugin that crashes is named, with a reproducer" {
 	case ${GG_BUILD:-} in *san*) skip 'the sanitizer has its own handler' ;; esac
-	echo '*(volatile int *)8 = 1; return g != 0;' | build crashes
+	echo 'gg_apply(p, g->first); *(volatile int *)8 = 1; return g != 0;' | build crashes
 	graph >g.gg
 	mkdir out
 	run gg-opt --load=./crashes.so --pass=crashes --reproducer=out g.gg
 	[ "$status" -ge 128 ]
-	[[ "$output" == *"gg-opt: pass 'crashes' crashed"* ]]
+	[[ "$output" == *"gg-opt: g.gg: pass 'crashes', rewrite 1, 'y' (Pow) crashed"* ]]
 	[ -s out/crashes.gg ]
 	run sh out/crashes.sh
 	[ "$status" -ge 128 ]
-	[[ "$output" == *"pass 'crashes' crashed"* ]]
+	[[ "$output" == *"pass 'crashes', rewrite 1, 'y' (Pow) crashed"* ]]
+	# no room left on the stack; in the place of a loader's work; what gg itself calls a bug
+	echo 'volatile char big[4096]; big[0] = 1; return run(p, g) && big[0];' | build deep
+	run gg-opt --load=./deep.so --pass=deep g.gg
+	[ "$status" -ge 128 ]
+	[[ "${lines[0]}" == "gg-opt: g.gg: pass 'deep' crashed" ]]
+	echo '__attribute__((constructor)) static void f(void) { *(volatile int *)8 = 1; }' >loads.c
+	cc -shared -fPIC -o loads.so loads.c
+	run gg-opt --load=loads.so g.gg
+	[ "$status" -ge 128 ]
+	[[ "${lines[0]}" == "gg-opt: plugin 'loads.so' crashed" ]]
+	echo 'gg_apply(p, g->last); g->consts->graph = 0; return true;' | build foreign
+	run gg-opt --load=./foreign.so --pass=foreign g.gg
+	[ "$status" -ge 128 ]
+	[ "$(grep -c "^gg-opt: " <<<"$output")" = 1 ]
+	[[ "${lines[0]}" == "gg-opt: g.gg: pass 'foreign', rewrite 1, 'y' (Pow): bug in gg at "* ]]
 }
 
 @test "a plugin that prints, forks or closes stdout" {
@@ -112,7 +129,8 @@ graph() {
 	for pass in mute goes_on dtype; do
 		run gg-opt --load=./$pass.so --pass=$pass -o o.gg g.gg
 		[ "$status" = 3 ]
-		[[ "$output" == *"pass '$pass' failed"* ]]
+		[ "${#lines[@]}" = 1 ]
+		[[ "$output" == "gg-opt: g.gg: pass '$pass': "* ]]
 		[ ! -e o.gg ]
 	done
 	echo 'g->first->out[0]->name = "not interned"; return true;' | build name

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 static struct {
-	bool on;
-	char said[256], graph[4096], script[4096];
+	bool on, told; /* told: in the message of a bug */
+	char graph[4096], script[4096];
 	const gg_buf *input, *command;
-	const char *name;
+	const char *what, *name;
+	const gg_pass_run *run;
 	bool loaded; /* there are passes that are not ours */
 	int out;     /* where stdout is while they run; 0: in its place */
 	pid_t pid;
@@ -42,18 +43,78 @@ static void leave(const char *path, const gg_buf *b)
 	put(2, "'\n", 2);
 }
 
-static void tell_it(void)
+/* ---- who it was ------------------------------------------------------------------------------ */
+typedef struct text {
+	char p[1024];
+	size_t n;
+} text;
+
+static void add(text *t, const char *s)
 {
-	put(2, watch.said, strlen(watch.said));
+	for (; *s && t->n < sizeof t->p - 1; s++)
+		t->p[t->n++] = (unsigned char)*s < ' ' || *s == 127 ? '?' : *s;
+}
+
+static void add_number(text *t, size_t n)
+{
+	char digit[2] = {(char)('0' + n % 10), 0};
+	if (n > 9)
+		add_number(t, n / 10);
+	add(t, digit);
+}
+
+static void add_quoted(text *t, const char *before, const char *s, const char *after)
+{
+	add(t, before);
+	add(t, s);
+	add(t, after);
+}
+
+/* "m.onnx: pass 'cse', rewrite 3, 'y' (Neg)": within a signal handler, so without the library's help. */
+static void add_who(text *t)
+{
+	const gg_pass_run *r = watch.run;
+	if (r && r->d && r->d->where)
+		add_quoted(t, "", r->d->where, ": ");
+	add(t, watch.what);
+	add_quoted(t, " '", watch.name, "'");
+	if (!r || !r->at)
+		return;
+	add(t, ", rewrite ");
+	add_number(t, r->applied - r->before);
+	add_quoted(t, ", '", r->at, "'");
+	add_quoted(t, " (", r->at_op, ")");
+}
+
+static void tell_it(const char *what)
+{
+	text t = {.n = 0};
+	add(&t, "gg-opt: ");
+	add_who(&t);
+	add(&t, what);
+	t.p[t.n++] = '\n';
+	if (!watch.told)
+		put(2, t.p, t.n);
 	leave(watch.graph, watch.input);
 	leave(watch.script, watch.command);
+}
+
+static void on_bug(gg_buf *out)
+{
+	text t = {.n = 0};
+	if (!watch.on)
+		return;
+	add_who(&t);
+	gg_buf_add(out, t.p, t.n);
+	gg_buf_str(out, ": ");
+	watch.told = true;
 }
 
 static void on_crash(int sig)
 {
 	signal(sig, SIG_DFL);
 	if (watch.on)
-		tell_it();
+		tell_it(" crashed");
 	raise(sig);
 }
 
@@ -64,21 +125,26 @@ static void on_exit_of_pass(void)
 		return;
 	if (getpid() != watch.pid)
 		_exit(0);
-	snprintf(watch.said, sizeof watch.said, "gg-opt: pass '%s' ended the process\n", watch.name);
-	tell_it();
+	tell_it(" ended the process");
 	_exit(GG_MALFORMED);
 }
 
+/* With a stack of its own: a pass may have used up the other. */
 static void install(void)
 {
-	static const int fatal[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT};
+	static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+	static char stack[1 << 16];
 	static bool installed;
-	struct sigaction a = {.sa_handler = on_crash, .sa_flags = (int)(SA_NODEFER | SA_RESETHAND)};
-	for (size_t i = 0; !installed && i < sizeof fatal / sizeof *fatal; i++)
-		sigaction(fatal[i], &a, 0);
-	if (!installed)
-		atexit(on_exit_of_pass);
+	struct sigaction a = {.sa_handler = on_crash,
+	                      .sa_flags = (int)(SA_NODEFER | SA_RESETHAND | SA_ONSTACK)};
+	if (installed)
+		return;
 	installed = true;
+	sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, 0);
+	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+		sigaction(fatal[i], &a, 0);
+	atexit(on_exit_of_pass);
+	gg_bug_by(on_bug);
 }
 
 void crash_aside(bool on)
@@ -95,18 +161,21 @@ void crash_aside(bool on)
 	}
 }
 
-void crash_watch(const char *name, const char *dir, const gg_buf *input, const gg_buf *command)
+void crash_watch(const char *what, const char *name, const gg_pass_run *r, const char *dir,
+                 const gg_buf *input, const gg_buf *command)
 {
 	if (watch.on && getpid() != watch.pid)
 		_exit(0);
-	watch.on = name != 0;
+	watch.on = what != 0;
 	if (watch.loaded)
 		crash_aside(watch.on);
-	if (!name)
+	if (!what)
 		return;
 	watch.pid = getpid();
+	watch.what = what;
 	watch.name = name;
-	snprintf(watch.said, sizeof watch.said, "gg-opt: pass '%s' crashed\n", name);
+	watch.run = r;
+	watch.told = false;
 	*watch.graph = *watch.script = 0;
 	if (dir) {
 		snprintf(watch.graph, sizeof watch.graph, "%s/%s.gg", dir, name);

@@ -265,7 +265,9 @@ static void load_plugin(const char *path)
 {
 	const char *file = strchr(path, '/') ? path : gg_printf(&opt.arena, "./%s", path);
 	crash_aside(true);
+	crash_watch("plugin", path, 0, 0, 0, 0);
 	void *so = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	crash_watch(0, 0, 0, 0, 0, 0);
 	crash_aside(false);
 	opt.check_all = true; /* it may not count what it changes */
 	if (!so) {
@@ -450,10 +452,10 @@ static bool run_step(step *s, gg_model *m)
 			return gg_error(&tool.d, GG_MACHINE, "cannot make the folder '%s': %s",
 			                opt.reproducer, strerror(errno));
 	}
-	crash_watch(name, opt.reproducer, &before, &command);
+	crash_watch("pass", name, &s->run, opt.reproducer, &before, &command);
 	s->run.remarks = opt.remarks;
 	bool good = step_run(s, &tool.d, m, &opt.ops, &opt.left, opt.check_all);
-	crash_watch(0, 0, 0, 0);
+	crash_watch(0, 0, 0, 0, 0, 0);
 	good = good && verify_step(s, m, applied);
 	if (!good && opt.reproducer)
 		leave_reproducer(s, &before, &command);

@@ -40,6 +40,7 @@ typedef struct gg_pass_run {
 	size_t before; /* applied, when this run began */
 	gg_made *made; /* by rules, in this run; in order */
 	size_t nmade, cap_made;
+	const char *at, *at_op; /* the node of the last rewrite, and its op */
 } gg_pass_run;
 
 typedef struct gg_pass {

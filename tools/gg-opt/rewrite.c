@@ -8,6 +8,8 @@ bool gg_apply(gg_pass_run *p, const gg_node *n)
 	if (!gg_allowed(p))
 		return false;
 	gg_applied(p, 1);
+	p->at = n ? gg_node_name(n) : 0;
+	p->at_op = n ? n->op->name : 0;
 	if (n)
 		gg_verbose(p->d, "%s: '%s' (%s)", p->pass->name, gg_node_name(n), n->op->name);
 	return true;

@@ -17,9 +17,10 @@ void rules_explain(gg_buf *b, const gg_pass *p);
 /* For --stats, where a pass has several rules: a line for each. */
 void rules_stats(gg_buf *b, const gg_rules *r);
 
-/* Names the pass that runs in the message of a crash, and leaves its input and command line in `dir`
- * (NULL: nowhere). name NULL: no pass runs. */
-void crash_watch(const char *name, const char *dir, const gg_buf *input, const gg_buf *command);
+/* Names what runs ("pass", "cse"), with the run's last rewrite, in the message of a crash, and leaves its
+ * input and command line in `dir` (NULL: nowhere). what NULL: nothing runs. */
+void crash_watch(const char *what, const char *name, const gg_pass_run *r, const char *dir,
+                 const gg_buf *input, const gg_buf *command);
 /* While it is on, what is written to stdout goes to stderr: around a plugin's loading, and from then on
  * while a pass runs. */
 void crash_aside(bool on);

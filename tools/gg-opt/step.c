@@ -31,6 +31,22 @@ void step_find_ops(const gg_model *m, gg_map *ops)
 				gg_map_put(ops, (uint64_t)(uintptr_t)n->op, (void *)n->op);
 }
 
+/* What went wrong, as one line. What a pass says itself stands for itself; what the check finds when all is
+ * done may be the work of any rewrite, if there are several. */
+static void blame(const step *s, gg_diag *d, const char *why, bool checked)
+{
+	const gg_pass_run *r = &s->run;
+	size_t n = r->applied - r->before;
+	gg_buf b = {0};
+	if (n == 1 && r->at && checked)
+		gg_buf_printf(&b, ", rewrite 1, '%s' (%s)", r->at, r->at_op);
+	else if (n && checked)
+		gg_buf_printf(&b, ", %zu rewrite%s", n, n == 1 ? "" : "s");
+	gg_error(d, d->status ? d->status : GG_MALFORMED, "pass '%s'%s: %s", s->pass->name, b.p ? b.p : "",
+	         why ? why : "it failed and does not say why");
+	gg_buf_fini(&b);
+}
+
 bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool check)
 {
 	gg_pass_run *r = &s->run;
@@ -44,7 +60,10 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	r->noption = (int)s->noption;
 	r->left = left;
 	r->nmade = 0;
-	bool good = !rules_reach(r, ops) || (run_graphs(r, m->main) && d->errors == errors);
+	r->at = r->at_op = 0;
+	gg_buf why = {0}, *hold = d->hold;
+	d->hold = &why;
+	bool ran = !rules_reach(r, ops) || (run_graphs(r, m->main) && d->errors == errors), good = ran;
 	bool changed = r->applied != before;
 	if (good && changed && m->target)
 		good = gg_select_open(d, m);
@@ -54,8 +73,10 @@ bool step_run(step *s, gg_diag *d, gg_model *m, gg_map *ops, int64_t *left, bool
 	}
 	if (good && (changed || check))
 		good = gg_check_ops(d, m, ops);
+	d->hold = hold;
 	if (!good)
-		gg_error(d, d->status ? d->status : GG_MALFORMED, "pass '%s' failed", s->pass->name);
+		blame(s, d, why.p, ran);
+	gg_buf_fini(&why);
 	gg_arena_fini(&r->scratch);
 	s->ms += now_ms() - start;
 	return good;
@@ -100,9 +121,9 @@ gg_model *steps_replay(step *s, size_t n, const gg_buf *bytes, const gg_model *l
 		int64_t had = left;
 		step again = {.pass = s[i].pass, .option = s[i].option, .noption = s[i].noption};
 		again.run.rules = s[i].run.rules;
-		crash_watch(s[i].pass->name, 0, 0, 0);
+		crash_watch("pass", s[i].pass->name, &again.run, 0, 0, 0);
 		good = step_run(&again, &silent, m, &ops, &left, false);
-		crash_watch(0, 0, 0, 0);
+		crash_watch(0, 0, 0, 0, 0, 0);
 		s[i].run.rules = again.run.rules; /* compiled at its first run */
 		step_fini(&again);
 		if (had != left)

@@ -12,8 +12,7 @@ double train_option(train *t, const char *key, double or)
 	double x = or ;
 	if (s && (!gg_parse_float(s, &x) || !isfinite(x) || x < 0)) {
 		t->b.bad = true;
-		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes a number from 0 on, not '%s'",
-		         t->p->pass->name, key, s);
+		gg_error(t->p->d, GG_USAGE, "option '%s' takes a number from 0 on, not '%s'", key, s);
 	}
 	return x;
 }
@@ -23,7 +22,7 @@ bool train_flag(train *t, const char *key)
 	double x = train_option(t, key, 0);
 	if (x != 0 && x != 1) {
 		t->b.bad = true;
-		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes 0 or 1", t->p->pass->name, key);
+		gg_error(t->p->d, GG_USAGE, "option '%s' takes 0 or 1", key);
 	}
 	return x == 1;
 }
@@ -140,8 +139,7 @@ static double wanted(train *t, const char *key, const char *schedule)
 	double x = train_option(t, key, 0);
 	if (!(x >= 1) && !t->b.bad) {
 		t->b.bad = true;
-		gg_error(t->p->d, GG_USAGE, "pass '%s': schedule '%s' needs the option '%s', at least 1",
-		         t->p->pass->name, schedule, key);
+		gg_error(t->p->d, GG_USAGE, "schedule '%s' needs the option '%s', at least 1", schedule, key);
 	}
 	return x;
 }
@@ -177,7 +175,7 @@ static void learning_rate(train *t)
 		good |= !strcmp(known[i], how);
 	if (!good) {
 		t->b.bad = true;
-		gg_error(t->p->d, GG_USAGE, "pass '%s': no schedule is named '%s'", t->p->pass->name, how);
+		gg_error(t->p->d, GG_USAGE, "no schedule is named '%s'", how);
 		return;
 	}
 	if (!strcmp(how, "constant") && !(warmup > 0))
@@ -256,8 +254,7 @@ static bool collect(train *t, items *l)
 		GG_PUSH(l->p, l->n, l->cap, ((item){w, g, last_node(w, g)}));
 	}
 	return l->n || gg_error(t->p->d, GG_USAGE,
-	                        "pass '%s': no parameter has a gradient: the passes loss and grad come first",
-	                        t->p->pass->name);
+	                        "no parameter has a gradient: the passes loss and grad come first");
 }
 
 static void clip_value(train *t, items *l, double limit)
@@ -391,9 +388,7 @@ bool train_run(gg_pass_run *p, gg_graph *g, double lr, train_update *update)
 	double group = train_option(&t, "accumulate", 1);
 	t.lr = train_option(&t, "lr", lr);
 	if (group < 1 || group != floor(group))
-		t.b.bad = !gg_error(p->d, GG_USAGE,
-		                    "pass '%s': option 'accumulate' takes a whole number from 1 on",
-		                    p->pass->name);
+		t.b.bad = !gg_error(p->d, GG_USAGE, "option 'accumulate' takes a whole number from 1 on");
 	train_scalars(&t);
 	t.step = new_param(&t, "step", GG_I64, &(gg_shape){.rank = 0}, 0);
 	t.next = train_op(&t, "Add", t.step, train_number(&t, "step.one", GG_I64, 1));

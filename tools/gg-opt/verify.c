@@ -98,15 +98,19 @@ static bool draw(verify *v, gg_diag *d, size_t i, gg_model *m, int *redrawn)
 /* Says why the graph does not run. */
 static void tell_failure(verify *v, gg_diag *d, gg_model *m)
 {
-	gg_diag own = {.tool = d->tool, .where = d->where, .quiet = true, .silent = d->silent};
+	gg_buf why = {0};
+	gg_diag own = {.quiet = true, .hold = &why};
 	sample s = {.seed = 1};
 	outcome o = {0};
 	if (sample_draw(&own, m, &s))
 		sample_run(&own, &v->before, m, &s, 0, 0, &o);
 	outcome_fini(&o);
 	sample_fini(&s);
-	gg_note(d, "--verify: the graph as it is runs on no inputs that were made up for it: passes are not "
-	           "compared");
+	gg_note(d,
+	        "--verify: the graph as it is runs on no inputs that were made up for it, so passes are not "
+	        "compared: %s",
+	        why.p ? why.p : "it ran once");
+	gg_buf_fini(&why);
 }
 
 bool verify_start(verify *v, gg_diag *d, gg_model *m)
@@ -241,12 +245,16 @@ static bool same(const verify *v, gg_diag *d, size_t i, const gg_buf *bytes, con
                  const gg_model *like, outcome *got, difference *f)
 {
 	trial *t = &v->trial[i];
-	gg_diag own = {.tool = d->tool, .where = d->where, .quiet = true, .silent = d->silent};
+	gg_buf why = {0};
+	gg_diag own = {.quiet = true, .silent = d->silent, .hold = &why};
 	f->trial = i;
-	if (!sample_run(&own, bytes, like, &t->s, 0, 0, got)) {
-		gg_buf_printf(&f->text, "it does not run any more (%s inputs)", sample_kind_name[t->s.kind]);
+	bool runs = sample_run(&own, bytes, like, &t->s, 0, 0, got);
+	if (!runs)
+		gg_buf_printf(&f->text, "it does not run any more (%s inputs): %s",
+		              sample_kind_name[t->s.kind], why.p ? why.p : "");
+	gg_buf_fini(&why);
+	if (!runs)
 		return false;
-	}
 	if (got->n != want->n) {
 		gg_buf_printf(&f->text, "it has other outputs or states");
 		return false;

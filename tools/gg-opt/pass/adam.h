@@ -41,8 +41,7 @@ static inline gg_value *adam_moment(train *t, gg_value *s, const char *option, d
 	double beta = train_option(t, option, or);
 	if (beta >= 1) {
 		t->b.bad = true;
-		gg_error(t->p->d, GG_USAGE, "pass '%s': option '%s' takes a number below 1", t->p->pass->name,
-		         option);
+		gg_error(t->p->d, GG_USAGE, "option '%s' takes a number below 1", option);
 	}
 	gg_value *old = train_op(t, "Mul", train_number(t, option, type, beta), s);
 	const char *rest = gg_printf(&t->p->scratch, "one_sub_%s", option);

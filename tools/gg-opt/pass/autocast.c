@@ -115,15 +115,13 @@ static bool add_scale(gg_pass_run *p, gg_graph *g)
 	double start = 65536;
 	gg_value *loss = gg_find_value(g, "loss");
 	if (!dynamic && (!gg_parse_float(how, &start) || !(start >= 0)))
-		return gg_error(p->d, GG_USAGE,
-		                "pass 'autocast': loss_scale takes dynamic or a number, not '%s'", how);
+		return gg_error(p->d, GG_USAGE, "loss_scale takes dynamic or a number, not '%s'", how);
 	if (start == 0)
 		return true;
 	if (!loss || !loss->producer)
-		return gg_error(
-		    p->d, GG_USAGE,
-		    "pass 'autocast': the graph has no value 'loss' to scale: the pass loss comes first, or "
-		    "loss_scale=0");
+		return gg_error(p->d, GG_USAGE,
+		                "the graph has no value 'loss' to scale: the pass loss comes first, or "
+		                "loss_scale=0");
 	return mark_loss(p, g, loss, (float)start, dynamic);
 }
 
@@ -132,7 +130,7 @@ static bool take_dtype(gg_pass_run *p, gg_dtype *t)
 	const char *name = gg_pass_option(p, "dtype");
 	*t = name ? gg_dtype_find(name) : GG_F16;
 	return *t == GG_F16 || *t == GG_BF16 ||
-	       gg_error(p->d, GG_USAGE, "pass 'autocast': dtype is f16 or bf16, not '%s'", name);
+	       gg_error(p->d, GG_USAGE, "dtype is f16 or bf16, not '%s'", name);
 }
 
 /* Needs to come before grad: the casts have gradients of their own.

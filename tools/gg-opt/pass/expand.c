@@ -179,7 +179,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	const char *all = gg_pass_option(p, "all");
 	if (all && strcmp(all, "1"))
-		return gg_error(p->d, GG_USAGE, "pass 'expand': option 'all' takes 1, not '%s'", all);
+		return gg_error(p->d, GG_USAGE, "option 'all' takes 1, not '%s'", all);
 	if (in_kernel(g))
 		return true;
 	for (gg_node *n = g->first, *next; n; n = next) {

@@ -9,7 +9,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	int64_t limit = 65536;
 	size_t folded = 0;
 	if (size && (!gg_parse_int(size, &limit) || limit < 0))
-		return gg_error(p->d, GG_USAGE, "fold_constants: size '%s' is not a number of bytes", size);
+		return gg_error(p->d, GG_USAGE, "size '%s' is not a number of bytes", size);
 	if (!gg_fold_constants(p->d, g, limit, gg_allowed(p), &folded))
 		return false;
 	gg_applied(p, folded);

@@ -53,7 +53,7 @@ static bool check_glob(gg_pass_run *p, const gg_graph *g, const char *option, co
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i] && named(glob, n->out[i]))
 				return true;
-	return gg_error(p->d, GG_USAGE, "pass 'grad': %s=%s is the name of no %s", option, glob, what);
+	return gg_error(p->d, GG_USAGE, "%s=%s is the name of no %s", option, glob, what);
 }
 
 /* Gives a gradient its name. */
@@ -88,11 +88,10 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	if (g->owner)
 		return true;
 	if (!loss || !loss->producer)
-		return gg_error(p->d, GG_USAGE,
-		                "pass 'grad': the graph has no value '%s': the pass loss comes first",
+		return gg_error(p->d, GG_USAGE, "the graph has no value '%s': the pass loss comes first",
 		                of ? of : "loss");
 	if (gg_dtype_class((gg_dtype)loss->dtype) != 'F' || loss->shape.rank != 0)
-		return gg_error(p->d, GG_USAGE, "pass 'grad': '%s' is not a scalar of floats", loss->name);
+		return gg_error(p->d, GG_USAGE, "'%s' is not a scalar of floats", loss->name);
 	if (!check_glob(p, g, "freeze", "parameter") || !check_glob(p, g, "wrt", "input or parameter") ||
 	    !check_glob(p, g, "stop", "value"))
 		return false;
@@ -103,7 +102,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	gg_value *one = train_number(&t, "one", (gg_dtype)loss->dtype, 1);
 	if (!gg_grad_walk(&t.b, loss, one, gg_pass_option(p, "stop")) || !sources(&t, name_gradient))
 		return false;
-	return t.named || gg_error(p->d, GG_USAGE, "pass 'grad': the loss depends on no %s",
+	return t.named || gg_error(p->d, GG_USAGE, "the loss depends on no %s",
 	                           gg_pass_option(p, "wrt") ? "value that wrt names" : "parameter");
 }
 

@@ -42,7 +42,7 @@ static gg_value *reduced(lossy *k, gg_value *v)
 static gg_value *wrong(lossy *k, gg_status how, const char *what)
 {
 	if (!k->t.b.bad)
-		gg_error(k->t.p->d, how, "pass 'loss': %s", what);
+		gg_error(k->t.p->d, how, "%s", what);
 	k->t.b.bad = true;
 	return 0;
 }
@@ -135,10 +135,9 @@ static bool class_axis(lossy *k)
 	int r = k->p->shape.rank;
 	k->axis += k->axis < 0 ? r : 0;
 	if (r < 2 || k->axis < 0 || k->axis >= r)
-		k->t.b.bad = !gg_error(
-		    k->t.p->d, GG_USAGE,
-		    "pass 'loss': the prediction '%s' has rank %d, no classes along axis %lld", k->p->name, r,
-		    (long long)(k->axis < 0 ? k->axis - r : k->axis));
+		k->t.b.bad = !gg_error(k->t.p->d, GG_USAGE,
+		                       "the prediction '%s' has rank %d, no classes along axis %lld",
+		                       k->p->name, r, (long long)(k->axis < 0 ? k->axis - r : k->axis));
 	return !k->t.b.bad;
 }
 
@@ -292,13 +291,11 @@ static bool check_kind(gg_pass_run *p, size_t kind)
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
 		if (gg_pass_option(p, some[i]) &&
 		    !strstr(kinds[kind].options, gg_printf(&p->scratch, " %s ", some[i])))
-			return gg_error(p->d, GG_USAGE, "pass 'loss': %s has no option '%s'",
-			                kinds[kind].name, some[i]);
+			return gg_error(p->d, GG_USAGE, "%s has no option '%s'", kinds[kind].name, some[i]);
 	if (ignore && !gg_parse_int(ignore, &label))
-		return gg_error(p->d, GG_USAGE, "pass 'loss': ignore_index takes a whole number, not '%s'",
-		                ignore);
+		return gg_error(p->d, GG_USAGE, "ignore_index takes a whole number, not '%s'", ignore);
 	return !delta || (gg_parse_float(delta, &d) && d > 0) ||
-	       gg_error(p->d, GG_USAGE, "pass 'loss': delta takes a number above 0, not '%s'", delta);
+	       gg_error(p->d, GG_USAGE, "delta takes a number above 0, not '%s'", delta);
 }
 
 /* ---- training mode ------------------------------------------------------------------------------ */
@@ -378,21 +375,17 @@ static bool take_options(gg_pass_run *p, gg_graph *g, lossy *k)
 	k->reduction = k->reduction ? k->reduction : "mean";
 	k->axis = -1;
 	if (!k->target)
-		return gg_error(p->d, GG_USAGE,
-		                "pass 'loss': target=NAME, the input to compare with, is missing");
+		return gg_error(p->d, GG_USAGE, "target=NAME, the input to compare with, is missing");
 	if (!reduction_is(k, "mean") && !reduction_is(k, "sum") && !reduction_is(k, "none"))
-		return gg_error(p->d, GG_USAGE, "pass 'loss': reduction is mean, sum or none, not '%s'",
-		                k->reduction);
+		return gg_error(p->d, GG_USAGE, "reduction is mean, sum or none, not '%s'", k->reduction);
 	if (axis && !gg_parse_int(axis, &k->axis))
-		return gg_error(p->d, GG_USAGE, "pass 'loss': axis takes a number, not '%s'", axis);
+		return gg_error(p->d, GG_USAGE, "axis takes a number, not '%s'", axis);
 	k->p = input ? gg_find_value(g, input) : g->nout ? g->out[0]->value : 0;
 	if (!k->p)
-		return gg_error(p->d, GG_USAGE, "pass 'loss': the graph has no value '%s'",
-		                input ? input : "to predict");
+		return gg_error(p->d, GG_USAGE, "the graph has no value '%s'", input ? input : "to predict");
 	if (gg_dtype_class((gg_dtype)k->p->dtype) != 'F' || k->p->shape.rank < 0)
 		return gg_error(p->d, GG_UNSUPPORTED,
-		                "pass 'loss': the prediction '%s' is not floating, or of unknown rank",
-		                k->p->name);
+		                "the prediction '%s' is not floating, or of unknown rank", k->p->name);
 	if (gg_find_value(g, "loss"))
 		return gg_error(p->d, GG_MALFORMED,
 		                "the name 'loss' is taken: the graph has such a value already");
@@ -411,8 +404,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	while (i < n && (!kind || strcmp(kinds[i].name, kind)))
 		i++;
 	if (i == n)
-		return gg_error(p->d, GG_USAGE,
-		                "pass 'loss': no kind of loss is named '%s'; see gg-opt --explain=loss",
+		return gg_error(p->d, GG_USAGE, "no kind of loss is named '%s'; see gg-opt --explain=loss",
 		                kind ? kind : "");
 	if (!check_kind(p, i) || !take_options(p, g, &k))
 		return false;

@@ -33,7 +33,7 @@ static gg_value *update(train *t, const char *name, gg_value *w, gg_value *g)
 	bool nesterov = train_flag(t, "nesterov");
 	if (nesterov && dampening != 0) {
 		t->b.bad = true;
-		gg_error(t->p->d, GG_USAGE, "pass 'momentum': nesterov goes with dampening 0 only");
+		gg_error(t->p->d, GG_USAGE, "nesterov goes with dampening 0 only");
 	}
 	g = train_add_scaled(t, g, "weight_decay", train_option(t, "weight_decay", 0), w);
 	gg_value *buf = g ? train_state(t, name, "momentum", w, 0) : 0;

@@ -33,11 +33,10 @@ static bool sizes(plan *k, bool must)
 			if (!gg_shape_known(&v->shape) ||
 			    !gg_size_of((gg_dtype)v->dtype, &v->shape, &bytes)) {
 				if (must)
-					return gg_error(
-					    k->p->d, GG_USAGE,
-					    "pass 'recompute': '%s' has no known size for a budget: bind "
-					    "its symbols, or say segments=N",
-					    v->name);
+					return gg_error(k->p->d, GG_USAGE,
+					                "'%s' has no known size for a budget: bind "
+					                "its symbols, or say segments=N",
+					                v->name);
 				bytes = 1;
 			}
 			k->bytes[i] += bytes;
@@ -234,10 +233,9 @@ static bool choose(plan *k)
 	const char *budget = gg_pass_option(k->p, "budget"), *segments = gg_pass_option(k->p, "segments");
 	int64_t most = 0, n = (int64_t)ceil(sqrt(k->n)), best = INT64_MAX;
 	if (budget && (!gg_parse_int(budget, &most) || most < 1))
-		return gg_error(k->p->d, GG_USAGE, "pass 'recompute': budget takes bytes, not '%s'", budget);
+		return gg_error(k->p->d, GG_USAGE, "budget takes bytes, not '%s'", budget);
 	if (segments && (!gg_parse_int(segments, &n) || n < 1 || n > 1000000))
-		return gg_error(k->p->d, GG_USAGE, "pass 'recompute': segments takes a number, not '%s'",
-		                segments);
+		return gg_error(k->p->d, GG_USAGE, "segments takes a number, not '%s'", segments);
 	if (!sizes(k, budget != 0))
 		return false;
 	cut(k, n > k->n ? k->n : (int)n);
@@ -250,8 +248,7 @@ static bool choose(plan *k)
 		if (now <= most)
 			return true;
 	}
-	return gg_error(k->p->d, GG_UNSUPPORTED,
-	                "pass 'recompute': %lld bytes are not enough; the least is about %lld",
+	return gg_error(k->p->d, GG_UNSUPPORTED, "%lld bytes are not enough; the least is about %lld",
 	                (long long)most, (long long)best);
 }
 
@@ -264,7 +261,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 	if (g->owner)
 		return true;
 	if (!loss || !loss->producer)
-		return gg_error(p->d, GG_USAGE, "pass 'recompute': the graph has no value 'loss' to train");
+		return gg_error(p->d, GG_USAGE, "the graph has no value 'loss' to train");
 	gg_graph_number(g);
 	k.loss = loss->producer->order;
 	k.node = gg_alloc_n(&p->scratch, k.loss, sizeof *k.node);

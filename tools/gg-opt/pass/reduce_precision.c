@@ -143,9 +143,8 @@ static bool check_ops(gg_pass_run *p)
 		n = strcspn(list, "+");
 		const char *op = gg_intern_n(list, n), *near = gg_op_nearest(op);
 		if (!gg_op_find(op))
-			return gg_error(p->d, GG_USAGE, "pass 'reduce_precision': no op is named '%s'%s%s%s",
-			                op, near ? "; did you mean '" : "", near ? near : "",
-			                near ? "'?" : "");
+			return gg_error(p->d, GG_USAGE, "no op is named '%s'%s%s%s", op,
+			                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 	}
 	return true;
 }

@@ -71,8 +71,7 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		if (strcmp(g->out[i]->value->name, "loss") && strncmp(g->out[i]->value->name, "grad.", 5))
 			out[n++] = g->out[i]->value;
 	if (!n)
-		return gg_error(p->d, GG_MALFORMED,
-		                "pass 'to_inference': the graph has no output but the loss");
+		return gg_error(p->d, GG_MALFORMED, "the graph has no output but the loss");
 	gg_clear_results(g);
 	for (size_t i = 0; i < n; i++)
 		gg_add_output(g, out[i]);
