@@ -30,7 +30,21 @@ static inline gg_value *within(adam_match *k, gg_value *v)
 	return v;
 }
 
-/* Two products with scalars, added. */
+/* A product's coefficient and the other factor; false: it is none. The coefficient is the scalar; where
+ * neither is one, which is refused later, that of the lower rank, or the one that no node makes. */
+static inline bool scaled(const gg_value *v, gg_value **coefficient, gg_value **x)
+{
+	gg_node *n = made_by(v, "Mul");
+	if (!n || (gg_in(n, 0)->shape.rank == 0 && gg_in(n, 1)->shape.rank == 0))
+		return false;
+	int by = gg_in(n, 1)->shape.rank - gg_in(n, 0)->shape.rank;
+	int i = by ? by < 0 : gg_in(n, 0)->producer && !gg_in(n, 1)->producer;
+	*coefficient = gg_in(n, i);
+	*x = gg_in(n, 1 - i);
+	return true;
+}
+
+/* Two products with coefficients, added. */
 static inline bool match_mix(gg_value *sum, gg_value *s[2], gg_value *x[2])
 {
 	gg_node *n = sum_of_two(sum);
@@ -73,6 +87,13 @@ static inline bool match_moments(adam_match *k)
 	return true;
 }
 
+/* sqrt(nv), or that divided by a correction */
+static inline bool is_root(const gg_value *v)
+{
+	gg_node *fix = made_by(v, "Div");
+	return made_by(fix ? gg_in(fix, 0) : v, "Sqrt") != 0;
+}
+
 /* u = nm / (root + eps) */
 static inline bool match_direction(adam_match *k, gg_value *u)
 {
@@ -80,7 +101,8 @@ static inline bool match_direction(adam_match *k, gg_value *u)
 	if (!add)
 		return false;
 	k->ninner = 0;
-	int i = gg_in(add, 0)->shape.rank == 0 ? 0 : 1;
+	int i = gg_in(add, 0)->shape.rank == 0 || (gg_in(add, 1)->shape.rank && is_root(gg_in(add, 1))) ? 0
+	                                                                                                : 1;
 	gg_value *root = gg_in(add, 1 - i);
 	gg_node *fix = made_by(root, "Div"), *sqrt = made_by(fix ? gg_in(fix, 0) : root, "Sqrt");
 	if (!sqrt)

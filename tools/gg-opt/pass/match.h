@@ -40,18 +40,6 @@ static inline gg_value *times(const gg_value *v, const gg_value *x)
 	return !n ? 0 : gg_in(n, 0) == x ? gg_in(n, 1) : gg_in(n, 1) == x ? gg_in(n, 0) : 0;
 }
 
-/* A product of a rank-0 value and another: the two; false: it is none. */
-static inline bool scaled(const gg_value *v, gg_value **scalar, gg_value **x)
-{
-	gg_node *n = made_by(v, "Mul");
-	if (!n || (gg_in(n, 0)->shape.rank == 0) == (gg_in(n, 1)->shape.rank == 0))
-		return false;
-	int i = gg_in(n, 0)->shape.rank == 0 ? 0 : 1;
-	*scalar = gg_in(n, i);
-	*x = gg_in(n, 1 - i);
-	return true;
-}
-
 /* A half precision value whose cast to f32 is v: the cast is exact, so either will do. */
 static inline gg_value *before_cast(gg_value *v)
 {
