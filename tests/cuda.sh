@@ -62,6 +62,12 @@ for streams in 1 4; do
 			--expect d="$tmp/want/output_0.npy" --expect e="$tmp/want/output_1.npy" "$tmp/b$streams.plan"
 	done
 done
+# A step that is replayed draws what the same step draws on the host.
+gg-run -q --target=ref --steps=7 --output b="$tmp/b.npy" cuda/draws.gg
+for streams in 1 3; do
+	gg-select -q --target=cuda cuda/draws.gg | gg-build -q --streams=$streams -o "$tmp/r.plan"
+	try "random numbers on $streams streams" gg-run -q --steps=7 --rtol=0 --atol=0 --expect b="$tmp/b.npy" "$tmp/r.plan"
+done
 for m in unet squeezenet1_1; do
 	d=data/models/$m
 	gg-parse "$d/model.onnx" | gg-opt | gg-select -q --target=cuda | gg-build -q --streams=4 -o "$tmp/$m.plan"

@@ -44,5 +44,17 @@ if gg-select -q --target=cuda:sm_90 cuda/branches.gg | GG_CACHE=off GG_FAKE_DIR=
 else
 	echo "not ok $n - left to the load" && sed 's/^/# /' "$tmp/log" && bad=1
 fi
+# A step that is replayed draws what the same step draws on the host, and no other one.
+gg-run -q --target=ref --steps=7 --output b="$tmp/b.npy" cuda/draws.gg
+for streams in 1 3; do
+	n=$((n + 1))
+	if gg-select -q --target=cuda cuda/draws.gg | gg-build -q --streams=$streams -o "$tmp/r.plan" &&
+		gg-run -q --poison --steps=7 --rtol=0 --atol=0 --expect b="$tmp/b.npy" "$tmp/r.plan" >"$tmp/log" 2>&1 &&
+		! gg-run -q --steps=6 --rtol=0 --atol=0 --expect b="$tmp/b.npy" "$tmp/r.plan" >"$tmp/log" 2>&1; then
+		echo "ok $n - random numbers on $streams streams"
+	else
+		echo "not ok $n - random numbers on $streams streams" && sed 's/^/# /' "$tmp/log" && bad=1
+	fi
+done
 echo "1..$n"
 exit $bad
