@@ -10,7 +10,8 @@ for m in half_conv; do
 		echo "not ok $n - $m" && sed 's/^/# /' "$tmp/log" && bad=1
 	fi
 done
-for c in 'state and host' 'conv run' 'slices' 'one row' 'arg of' 'topk of ties' 'drawn' 'dropout' 'update'; do
+for c in 'state and host' 'conv run' 'slices' 'one row' 'arg of' 'topk of ties' 'drawn' 'dropout' 'update' \
+	'index tuples' 'index of i64' 'place one hot'; do
 	n=$((n + 1))
 	if "$build/tests/device" "$c" >"$tmp/log" 2>&1; then
 		echo "ok $n - $c"
@@ -24,6 +25,23 @@ if "$build/tests/device" rows >"$tmp/log" 2>&1; then
 else
 	echo "not ok $n - every row has a case" && grep '^not' "$tmp/log" | sed 's/^/# /' && bad=1
 fi
+# An index outside: refused where it is known, and else a gather reads the nearest end, a scatter leaves it out.
+outside() { # outside NODE RESULT: of x = 0 1 2 at 1 and 7, with updates 0 1
+	n=$((n + 1))
+	printf '%s\n' 'graph "g"' 'input %x : f32[3]' 'input %k : i64[2,1]' 'input %u : f32[2]' "%y = $1" 'output %y' >"$tmp/k.gg"
+	sed 's/input %k : i64\[2,1\]/const %k : i64[2,1] = [1, 7]/' "$tmp/k.gg" >"$tmp/c.gg"
+	gg-run -q --target=cuda "$tmp/c.gg" 2>"$tmp/log"
+	if [ $? = 3 ] && grep -q "node 'y' (${1%%(*}): index 7 is outside \[-3, 2\]\$" "$tmp/log" &&
+		gg-run -q --target=cuda --fill=range --input k="$tmp/k.npy" "$tmp/k.gg" >"$tmp/log" 2>&1 && grep -q "\[$2\]\$" "$tmp/log"; then
+		echo "ok $n - ${1%%(*} of an index outside"
+	else
+		echo "not ok $n - ${1%%(*} of an index outside" && sed 's/^/# /' "$tmp/log" && bad=1
+	fi
+}
+printf '%s\n' 'graph "g"' 'const %k : i64[2,1] = [1, 7]' '%y = Identity(%k)' 'output %y' | gg-run -q --output y="$tmp/k.npy" >"$tmp/log" 2>&1
+outside 'Gather(%x, %k)' '1 2'
+outside 'GatherND(%x, %k)' '1 2'
+outside 'ScatterND(%x, %k, %u)' '0 0 2'
 # Branches on streams of their own, replayed in another legal order each time.
 for streams in 1 2 4; do
 	n=$((n + 1))

@@ -130,6 +130,14 @@ bool cuda_copy_run(gg_diag *d, const cuda_copy *k, const void *in, void *out);
 /* From one layout to another; to channels last with zeros for the channels that `channels` has more. */
 bool cuda_reorder_make(gg_diag *d, gg_dtype t, const gg_shape *s, gg_layout from, gg_layout to,
                        int64_t channels, cuda_copy *out);
+const char *cuda_word(size_t bytes); /* the type that moves so many, up to 16 */
+/* Is input i absent, or known before the run? False: reported. */
+bool cuda_known(const gg_call *c, int i);
+
+/* ---- gather.c ---------------------------------------------------------------------------------- */
+/* Input 1 holds tuples of k indices into the axes of input 0 from `axis` on: none outside, as far as one
+ * knows before the run. False: reported, as the reference does. */
+bool cuda_check_indices(gg_call *c, int axis, int k);
 
 /* ---- arg.c ------------------------------------------------------------------------------------- */
 /* key(x): what TopK and its like compare, of type cuda_key(dtype). */

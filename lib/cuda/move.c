@@ -7,7 +7,7 @@
 
 /* ---- one copy ---------------------------------------------------------------------------------- */
 
-static const char *word(size_t bytes)
+const char *cuda_word(size_t bytes)
 {
 	return bytes == 16 ? "w128" : bytes == 8 ? "u64" : bytes == 4 ? "u32" : bytes == 2 ? "u16" : "u8";
 }
@@ -53,7 +53,7 @@ bool cuda_copy_make(gg_diag *d, size_t size, int rank, const int64_t *dims, cons
 			stride[i % 2][i / 2] /= v;
 	}
 	snprintf(defines, sizeof defines, "#define INDEX unsigned%s\n", total >> 31 ? " long" : "");
-	const char *t = word(size * (size_t)v);
+	const char *t = cuda_word(size * (size_t)v);
 	gg_buf_printf(&s, "KERNEL(const %s *in, %s *out)\n{\nSPREAD(i, %lluu) {\n", t, t,
 	              (unsigned long long)total);
 	cuda_offset(&s, "a", "i", rank, dim, stride[0]);
@@ -78,7 +78,7 @@ static bool fill_make(gg_diag *d, size_t size, int64_t total, bool zero, cuda_co
 	*out = (cuda_copy){.empty = total == 0};
 	snprintf(defines, sizeof defines, "#define INDEX unsigned%s\n", total >> 31 ? " long" : "");
 	snprintf(text, sizeof text, "KERNEL(const %s *in, %s *out)\n{\nSPREAD(i, %lluu)\n\tout[i] = %s;\n}\n",
-	         word(size), word(size), (unsigned long long)total, zero ? "0" : "in[0]");
+	         cuda_word(size), cuda_word(size), (unsigned long long)total, zero ? "0" : "in[0]");
 	cuda_spread(&out->k, total, 256);
 	return !total || cuda_compile(d, defines, text, &out->k);
 }
@@ -105,7 +105,7 @@ static bool pad_make(gg_diag *d, gg_dtype t, const gg_shape *s, gg_layout from, 
 	         "#define INDEX unsigned%s\n#define W %s\n#define TOTAL %lluu\n#define POS %lluu\n#define CP "
 	         "%lld\n"
 	         "#define CH %lld\n#define LAST %d\n",
-	         total >> 31 ? " long" : "", word(gg_dtype_size(t)), (unsigned long long)total,
+	         total >> 31 ? " long" : "", cuda_word(gg_dtype_size(t)), (unsigned long long)total,
 	         (unsigned long long)positions, (long long)channels, (long long)s->dim[1], from == GG_NHWC);
 	cuda_spread(&out->k, total, 256);
 	return !total || cuda_compile(d, defines, text, &out->k);
@@ -206,7 +206,7 @@ static bool make_pieces(gg_call *c, moves *m, bool join)
 	return true;
 }
 
-static bool is_known(const gg_call *c, int i)
+bool cuda_known(const gg_call *c, int i)
 {
 	if (i >= c->nin || !c->in[i].dtype || c->in_const[i])
 		return true;
@@ -223,7 +223,7 @@ static bool make_slice(gg_call *c, moves *m)
 	const gg_shape *x = &c->in[0].shape, *y = &c->out[0].shape;
 	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], off = 0;
 	for (int i = 1; i < 5; i++)
-		if (!is_known(c, i))
+		if (!cuda_known(c, i))
 			return false;
 	gg_strides(x, from);
 	gg_strides(y, to);
@@ -245,7 +245,7 @@ static bool make_pad(gg_call *c, moves *m)
 	bool value = c->nin > 2 && c->in[2].dtype;
 	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], dim[GG_MAX_RANK], src = 0, dst = 0;
 	int64_t n;
-	if (!is_known(c, 1) || !is_known(c, 3))
+	if (!cuda_known(c, 1) || !cuda_known(c, 3))
 		return false;
 	n = gg_count(&c->in[1]) / 2;
 	gg_strides(x, from);
@@ -308,53 +308,3 @@ static void release(gg_call *c)
 }
 
 const gg_kernel cuda_move = {"cuda_move", prepare, run, release};
-
-/* ---- Gather ------------------------------------------------------------------------------------ */
-
-static int64_t span(const gg_shape *s, int from, int to)
-{
-	int64_t n = 1;
-	for (int i = from; i < to; i++)
-		n *= s->dim[i];
-	return n;
-}
-
-/* An index outside the axis reads its nearest end: the host's kernel would refuse it. */
-static bool prepare_gather(gg_call *c)
-{
-	static const char text[] = "KERNEL(const W *x, const T *at, W *y)\n{\nSPREAD(i, TOTAL) {\n"
-	                           "\tconst INDEX r = i / INNER, o = r / COUNT;\n"
-	                           "\tlong k = (long)at[r % COUNT];\n"
-	                           "\tk = k < 0 ? k + N : k;\n"
-	                           "\tk = k < 0 ? 0 : k >= N ? N - 1 : k;\n"
-	                           "\ty[i] = x[((long)o * N + k) * INNER + i % INNER];\n}\n}\n";
-	const gg_shape *x = &c->in[0].shape;
-	int axis = (int)gg_eval_axis(gg_get_int(c->node, "axis"), x->rank);
-	int64_t inner = span(x, axis + 1, x->rank), count = gg_count(&c->in[1]);
-	int64_t total = gg_count(&c->out[0]), v = 16 / (int64_t)size_of(c);
-	cuda_kernel *k = c->state = gg_xcalloc(1, sizeof *k);
-	char defines[512];
-	if (!total)
-		return true;
-	while (v > 1 && inner % v)
-		v /= 2;
-	snprintf(
-	    defines, sizeof defines,
-	    "#define INDEX unsigned%s\n#define W %s\n#define T %s\n#define TOTAL %lluu\n#define INNER %lluu\n"
-	    "#define COUNT %lluu\n#define N %lldL\n",
-	    total >> 31 ? " long" : "", word(size_of(c) * (size_t)v), cuda_type(c->in[1].dtype),
-	    (unsigned long long)(total / v), (unsigned long long)(inner / v), (unsigned long long)count,
-	    (long long)x->dim[axis]);
-	cuda_spread(k, total / v, 256);
-	return cuda_compile(c->d, defines, text, k);
-}
-
-static bool run_gather(gg_call *c)
-{
-	const cuda_kernel *k = c->state;
-	void *arg[] = {c->in[0].data, c->in[1].data, c->out[0].data};
-	return !k->f || cuda_launch(c->d, k, 3, arg);
-}
-
-static void release_gather(gg_call *c) { free(c->state); }
-const gg_kernel cuda_gather = {"cuda_gather", prepare_gather, run_gather, release_gather};
