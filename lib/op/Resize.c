@@ -255,6 +255,12 @@ static double nearest(double x, int round)
 	return up ? below + 1 : below;
 }
 
+static int64_t nearest_at(const axis_map *m, int64_t o, int round)
+{
+	double x = is_identity(m) ? (double)o : place(m, o);
+	return is_outside(m, x) ? -1 : clamp(nearest(x, round), m->in);
+}
+
 static bool resize_nearest(gg_eval *e, const axis_map *m)
 {
 	const gg_tensor *t = &e->in[X];
@@ -268,10 +274,8 @@ static bool resize_nearest(gg_eval *e, const axis_map *m)
 		gg_set_f64(&outside, 0, gg_get_float(e->n, "extrapolation_value"));
 	for (int i = 0; i < rank; i++) {
 		from[i] = gg_alloc_n(e->a, (size_t)m[i].out + 1, sizeof(int64_t));
-		for (int64_t o = 0; o < m[i].out; o++) {
-			double x = is_identity(&m[i]) ? (double)o : place(&m[i], o);
-			from[i][o] = is_outside(&m[i], x) ? -1 : clamp(nearest(x, round), m[i].in);
-		}
+		for (int64_t o = 0; o < m[i].out; o++)
+			from[i][o] = nearest_at(&m[i], o, round);
 	}
 	do {
 		int64_t k = 0;
@@ -356,6 +360,33 @@ bool gg_resize_axis(gg_eval *e, int axis, int64_t *at, float *weight)
 		}
 	}
 	return true;
+}
+
+void gg_resize_taps_of(gg_eval *e, int axis, gg_resize_taps *all)
+{
+	axis_map maps[GG_MAX_RANK];
+	mode how = (mode)choice(e->n, "mode", modes);
+	double shrink;
+	read_maps(e, maps);
+	const axis_map *m = &maps[axis];
+	*all = (gg_resize_taps){.identity = is_identity(m)};
+	if (all->identity)
+		return;
+	all->count = how == NEAREST ? 1 : 2 * reach(e->n, how, m->scale, &shrink);
+	all->at = gg_alloc_n(e->a, (size_t)(m->out * all->count) + 1, sizeof *all->at);
+	if (how != NEAREST)
+		all->weight = gg_alloc_n(e->a, (size_t)(m->out * all->count) + 1, sizeof *all->weight);
+	for (int64_t o = 0; o < m->out; o++) {
+		int64_t *at = all->at + o * all->count;
+		taps t = {.weight = how == NEAREST ? NULL : all->weight + o * all->count};
+		if (how == NEAREST) {
+			*at = nearest_at(m, o, choice(e->n, "nearest_mode", rounds));
+			continue;
+		}
+		make_taps(e->n, how, m, o, &t);
+		for (int64_t i = 0; i < all->count; i++)
+			at[i] = i == 0 && t.outside ? -1 : clamp(t.first + (double)i, m->in);
+	}
 }
 
 static void add(int64_t n, double w, const double *from, double *to)

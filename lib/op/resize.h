@@ -28,6 +28,16 @@ enum { RESIZE_X, RESIZE_ROI, RESIZE_SCALES, RESIZE_SIZES, RESIZE_SHAPE };
  * than two elements, or some outside. */
 bool gg_resize_axis(gg_eval *e, int axis, int64_t *at, float *weight);
 
+/* The same in full, for any mode: element o reads `count` elements, at[o * count] and so on, and at[o *
+ * count] is -1 where it is outside and has extrapolation_value. In e->a. */
+typedef struct gg_resize_taps {
+	int64_t count;
+	int64_t *at;
+	double *weight; /* NULL: one element as it is */
+	bool identity;  /* nothing to do, and nothing else is set */
+} gg_resize_taps;
+void gg_resize_taps_of(gg_eval *e, int axis, gg_resize_taps *t);
+
 /* What comes back to the input when dy, which it frees, comes to the output; free() it. e: as Resize's. */
 double *gg_resize_back(gg_eval *e, double *dy);
 

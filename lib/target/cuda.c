@@ -138,6 +138,14 @@ static bool ok_topk(const gg_node *n, const char **why)
 	return has_rank(n, why, 1, GG_MAX_RANK);
 }
 
+static bool ok_resize(const gg_node *n, const char **why)
+{
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (!is_fixed(gg_in(n, i)))
+			return no(why, "roi, scales or sizes are not constant");
+	return has_rank(n, why, 0, GG_MAX_RANK);
+}
+
 static bool ok_pad(const gg_node *n, const char **why)
 {
 	if (gg_get_string(n, "mode")[0] != 'c')

@@ -26,6 +26,26 @@ explain() { gg-select --explain "$@" 2>&1 >out.gg | cut -f2,3 | paste -sd' '; }
 	[ "$(explain --target=cuda:sm_90 m.gg)" = 'MatMul	cuda_matmul Add	cuda_pointwise Relu	cuda_pointwise' ]
 }
 
+@test "indices and sizes: on the device, but for sizes that are not known" {
+	cat >i.gg <<-'END'
+		graph "i"
+		input %x : f32[2,3,4]
+		input %k : i64[2,3,4]
+		input %n : i64[1]
+		const %s : i64[1] = 9
+		const %r : i64[3] = [1, 2, 1]
+		%a = GatherElements(%x, %k)
+		%b = ScatterElements(%a, %k, %x) {reduction="max"}
+		%c = Tile(%b, %r)
+		%d = Trilu(%c)
+		%e = Resize(%d, _, _, %s) {axes=[2], mode="cubic"}
+		%f = Resize(%e, _, _, %n) {axes=[2]}
+		output %f
+	END
+	gg-select --target=cuda:sm_90 --explain i.gg 2>err >out.gg
+	[ "$(grep -v note err | cut -f3 | paste -sd' ')" = 'cuda_gather_elements cuda_scatter_elements cuda_repeat cuda_trilu cuda_resize ref (no cuda row: roi, scales or sizes are not constant)' ]
+}
+
 @test "what is left to the load is counted, and named with -v" {
 	sed "s/N,2/2,2/" m.gg | gg-select --target=cuda:sm_90 -o out.gg
 	gg-build out.gg -o m.plan 2>err
