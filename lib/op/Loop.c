@@ -1,4 +1,4 @@
-#include "body.h"
+#include "trips.h"
 
 /*  args   M, cond, carried...          body inputs   iteration, cond, carried..., captures...
  *  outs   carried..., scanned...       body outputs  cond, carried..., scanned...            */
@@ -207,6 +207,8 @@ static bool eval(gg_eval *e)
 	return good;
 }
 
+GG_GRAD(grad) { trip_grad(t, n, &(trips){.carried = ncarried(n), .in = BEFORE, .out = 1}); }
+
 const gg_op gg_op_Loop = {.name = "Loop",
                           .doc = "a body run again and again",
                           .min_in = 2,
@@ -219,4 +221,5 @@ const gg_op gg_op_Loop = {.name = "Loop",
                           .optional = 1 << 0 | 1 << 1,
                           .flags = GG_NOFOLD | GG_DATA_SHAPE,
                           .infer = infer,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

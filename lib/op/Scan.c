@@ -1,17 +1,10 @@
-#include "body.h"
+#include "trips.h"
 
 /*  args   states..., sequences...      body inputs   states..., elements..., captures...
  *  outs   states..., scanned...        body outputs  states..., elements...            */
 static gg_graph *body_of(const gg_node *n) { return gg_find_attr(n, "body")->graph; }
 
 static int nstates(const gg_node *n) { return gg_nargs(n) - (int)gg_get_int(n, "num_scan_inputs"); }
-
-/* Entry i of an optional list of numbers, 0 when it is left out. */
-static int64_t entry(const gg_node *n, const char *list, int i)
-{
-	const gg_attr *a = gg_find_attr(n, list);
-	return a && i < a->n ? a->ints[i] : 0;
-}
 
 static bool infer_sequence(gg_infer *f, gg_graph *b, int i, int states, gg_dim *length)
 {
@@ -20,7 +13,7 @@ static bool infer_sequence(gg_infer *f, gg_graph *b, int i, int states, gg_dim *
 	int axis;
 	if (s->rank < 0)
 		return f->tensors || body_set(f, b->in[i], f->in[i].dtype, NULL);
-	if (!gg_axis(f, "scan_input_axes", entry(f->n, "scan_input_axes", i - states), s->rank, &axis))
+	if (!gg_axis(f, "scan_input_axes", trip_entry(f->n, "scan_input_axes", i - states), s->rank, &axis))
 		return false;
 	if (gg_dim_known(*length) && gg_dim_known(s->dim[axis]) && *length != s->dim[axis])
 		return gg_fail(f, "input %d has a sequence of %lld, another %lld", i, (long long)s->dim[axis],
@@ -63,8 +56,8 @@ static bool infer(gg_infer *f)
 		}
 		if (s.rank < 0 || s.rank == GG_MAX_RANK)
 			continue;
-		if (!gg_axis(f, "scan_output_axes", entry(f->n, "scan_output_axes", i - states), s.rank + 1,
-		             &axis))
+		if (!gg_axis(f, "scan_output_axes", trip_entry(f->n, "scan_output_axes", i - states),
+		             s.rank + 1, &axis))
 			return false;
 		f->out[i].shape = body_insert(&s, axis,
 		                              length == unknown ? gg_unknown_dim(f, i, axis) : length);
@@ -86,7 +79,7 @@ static void element(const gg_tensor *x, int axis, int64_t at, gg_tensor *t)
 static bool put(gg_eval *e, int i, const gg_tensor *t, int64_t at, int64_t n, char **place)
 {
 	int states = nstates(e->n);
-	int axis = gg_eval_axis(entry(e->n, "scan_output_axes", i - states), t->shape.rank + 1);
+	int axis = gg_eval_axis(trip_entry(e->n, "scan_output_axes", i - states), t->shape.rank + 1);
 	gg_shape all = body_insert(&t->shape, axis, n);
 	size_t size = gg_dtype_size(t->dtype);
 	int64_t outer = gg_span(&all, 0, axis), inner = gg_span(&all, axis + 1, all.rank);
@@ -98,7 +91,7 @@ static bool put(gg_eval *e, int i, const gg_tensor *t, int64_t at, int64_t n, ch
 		       gg_fail(e, "output %d changes its shape from trip to trip", i);
 	if (!good || !*place)
 		return good;
-	if (entry(e->n, "scan_output_directions", i - states))
+	if (trip_entry(e->n, "scan_output_directions", i - states))
 		at = n - 1 - at;
 	gg_move(size, 2, (int64_t[]){outer, inner}, t->data, (int64_t[]){inner, 1},
 	        *place + (size_t)(at * inner) * size, (int64_t[]){n * inner, 1});
@@ -113,8 +106,8 @@ static bool trip(gg_eval *e, int64_t at, int64_t n, gg_tensor *in, gg_tensor *ou
 	for (int i = 0; i < states; i++)
 		in[i] = slot[i].t;
 	for (int i = states; i < args; i++) {
-		int axis = gg_eval_axis(entry(e->n, "scan_input_axes", i - states), e->in[i].shape.rank);
-		bool back = entry(e->n, "scan_input_directions", i - states);
+		int axis = gg_eval_axis(trip_entry(e->n, "scan_input_axes", i - states), e->in[i].shape.rank);
+		bool back = trip_entry(e->n, "scan_input_directions", i - states);
 		element(&e->in[i], axis, back ? n - 1 - at : at, &in[i]);
 	}
 	if (!e->run_body(e, 0, args + e->n->ncap, in, e->nout, out))
@@ -140,7 +133,7 @@ static bool eval(gg_eval *e)
 		slot[i].t = e->in[i];
 	for (int i = states; i < args; i++) {
 		gg_shape s = e->in[i].shape;
-		int axis = gg_eval_axis(entry(e->n, "scan_input_axes", i - states), s.rank);
+		int axis = gg_eval_axis(trip_entry(e->n, "scan_input_axes", i - states), s.rank);
 		n = s.dim[axis];
 		for (int k = axis; k + 1 < s.rank; k++)
 			s.dim[k] = s.dim[k + 1];
@@ -158,14 +151,16 @@ static bool eval(gg_eval *e)
 			good = body_give(e, i, &slot[i].t);
 		} else if (n == 0) {
 			none = body_insert(
-			    &none, gg_eval_axis(entry(e->n, "scan_output_axes", i - states), none.rank + 1),
-			    0);
+			    &none,
+			    gg_eval_axis(trip_entry(e->n, "scan_output_axes", i - states), none.rank + 1), 0);
 			body_place(e, i, &none, &good);
 		}
 	}
 	body_free(slot, states);
 	return good;
 }
+
+GG_GRAD(grad) { trip_grad(t, n, &(trips){.carried = nstates(n)}); }
 
 const gg_op gg_op_Scan = {.name = "Scan",
                           .doc = "a body run over the elements of sequences",
@@ -184,4 +179,5 @@ const gg_op gg_op_Scan = {.name = "Scan",
                           .in = {{GG_ANY}},
                           .out = {{GG_ANY}},
                           .infer = infer,
-                          .eval = eval};
+                          .eval = eval,
+                          .grad = grad};

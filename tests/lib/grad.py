@@ -367,11 +367,125 @@ CASES |= {
 %r = ReduceSum(%h)""")],
 }
 
+LOOP = """%r = Loop(%m, _, %x; %w) {body=graph(%i : i64[], %c : bool[], %h : f64[2,3], %v : f64[3,3]) {
+  %p = MatMul(%h, %v)
+  %t = Tanh(%p)
+  output %c
+  output %t
+}}"""
+# ends early: after the trip that makes the sum exceed %most; counts what it does not need, and gives all it can
+EARLY = """%n, %k, %g, %last, %all, %twice = Loop(%m, %yes, %x, %zero, %w; %w, %most) {body=graph(%i : i64[], %c : bool[],
+    %h : f64[2], %j : i64[], %u : f64[2], %v : f64[2], %e : f64[]) {
+  const %one : i64[] = 1
+  %f = Cast(%i) {to=f64}
+  %a = Mul(%h, %v)
+  %b = Sin(%a)
+  %d = Add(%b, %f)
+  %s = ReduceSum(%d) {keepdims=0}
+  %go = Less(%s, %e)
+  %l = Add(%j, %one)
+  output %go
+  output %d
+  output %l
+  output %h
+  output %u
+  output %d
+  %q = Mul(%d, %v)
+  output %q
+}}
+const %m : i64[] = 9
+const %yes : bool[] = true
+const %zero : i64[] = 0
+%z = ReduceSum(%all, %axis) {keepdims=0}
+%y = ReduceSum(%twice, %axis) {keepdims=0}
+const %axis : i64[1] = [0]
+%a0 = Mul(%n, %g)
+%a1 = Mul(%z, %y)
+%a2 = Add(%a0, %a1)
+%l = ReduceSum(%last, %axis) {keepdims=0}
+%a3 = Mul(%a2, %l)
+%steps = Cast(%k) {to=f64}
+%r = Mul(%a3, %steps)"""
+SCAN = """%h, %r = Scan(%x, %y; %w) {num_scan_inputs=1, body=graph(%s : f64[2], %e : f64[2], %v : f64[2]) {
+  %a = Mul(%s, %v)
+  %b = Add(%a, %e)
+  %t = Tanh(%b)
+  %o = Mul(%t, %e)
+  output %t
+  output %o
+}}"""
+HW, XYW = {"x": (2, 3), "w": (3, 3)}, {"x": (2,), "y": (4, 2), "w": (2,)}
+CASES |= {
+    "Loop": [(HW, "const %m : i64[] = 3\n" + LOOP),
+             (HW, "const %m : i64[] = 1\n" + LOOP),
+             # no trip at all: x comes out, and w has nothing to do with it
+             ({"x": (2, 3)}, "const %w : f64[3,3] = ones\nconst %m : i64[] = 0\n" + LOOP),
+             # nor here, where it is told at run time
+             (HW, "const %k : i64[1] = 0\n%m = ReduceSum(%k) {keepdims=0}\n" + LOOP),
+             (HW, "const %k : i64[1] = 2\n%m = ReduceSum(%k) {keepdims=0}\n" + LOOP),
+             ({"x": (2,), "w": (2,)}, "const %most : f64[] = 5\n" + EARLY),
+             ({"x": (2,), "w": (2,)}, "const %most : f64[] = 1000\n" + EARLY),
+             ({"x": (2,), "w": (2,)}, "const %most : f64[] = -1000\n" + EARLY),
+             # nothing of its own is needed: only the number of trips
+             (X, "const %m : i64[] = 4\n%h = Loop(%m, _, %x; %x) {body=graph(%i : i64[], %c : bool[], %h : f64[3,4], %v : f64[3,4]) {\n"
+              "  %s = Add(%h, %v)\n  output %c\n  output %s\n}}\n%r = Mul(%h, %x)"),
+             # what is scanned only, of a capture
+             (X, "const %m : i64[] = 3\n%r = Loop(%m, _; %x) {body=graph(%i : i64[], %c : bool[], %v : f64[3,4]) {\n"
+              "  %f = Cast(%i) {to=f64}\n  %e = Mul(%v, %f)\n  %g = Exp(%e)\n  output %c\n  output %g\n}}"),
+             # an If in it, which takes either branch
+             ({"x": (2, 3), "w": (3,)}, """const %m : i64[] = 4
+%n, %r = Loop(%m, _, %x; %w) {body=graph(%i : i64[], %c : bool[], %h : f64[2,3], %v : f64[3]) {
+  const %two : i64[] = 2
+  %o = Mod(%i, %two)
+  %b = Cast(%o) {to=bool}
+  %t = If(%b; %h, %v) {then_branch=graph(%a : f64[2,3], %d : f64[3]) {
+    %p = Mul(%a, %d)
+    output %p
+  }, else_branch=graph(%a : f64[2,3], %d : f64[3]) {
+    %s = Sin(%a)
+    output %s
+  }}
+  output %c
+  output %t
+  output %t
+}}"""),
+             # a Loop in it
+             ({"x": (2, 3), "w": (3,)}, """const %m : i64[] = 2
+%r = Loop(%m, _, %x; %w) {body=graph(%i : i64[], %c : bool[], %h : f64[2,3], %v : f64[3]) {
+  const %k : i64[] = 3
+  %t, %q = Loop(%k, _, %h; %v) {body=graph(%i : i64[], %c : bool[], %g : f64[2,3], %u : f64[3]) {
+    %p = Mul(%g, %u)
+    %s = Sin(%p)
+    output %c
+    output %s
+    output %p
+  }}
+  const %axis : i64[1] = [0]
+  %z = ReduceSum(%q, %axis) {keepdims=0}
+  %o = Add(%z, %t)
+  output %c
+  output %o
+}}""")],
+    "Scan": [(XYW, SCAN),
+             (XYW, SCAN.replace("num_scan_inputs=1", "num_scan_inputs=1, scan_input_directions=[1]")),
+             (XYW, SCAN.replace("num_scan_inputs=1", "num_scan_inputs=1, scan_output_directions=[1]") + "\n%q = Mul(%r, %r)\n%r2 = Mul(%q, %h)".replace("%r2", "%z")),
+             ({"x": (2,), "y": (2, 4), "w": (2,)}, SCAN.replace("num_scan_inputs=1", "num_scan_inputs=1, scan_input_axes=[-1], scan_output_axes=[1]")),
+             # the state alone, and no state
+             (XYW, SCAN.replace("%h, %r", "%r, %q")),
+             ({"y": (3, 3), "w": (3,)}, """%r = Scan(%y, %y; %w) {num_scan_inputs=2, scan_input_axes=[0, 1], scan_input_directions=[0, 1], body=graph(%e : f64[3], %f : f64[3], %v : f64[3]) {
+  %a = Mul(%e, %v)
+  %b = Mul(%a, %f)
+  output %b
+}}"""),
+             # no element
+             ({"x": (2,), "w": (2,)}, "const %y : f64[0,2] = zeros\n" + SCAN.replace("%h, %r", "%r, %q"))],
+}
+
 # Gradients of gradients, where there is more to it than a line: an op's first case.
 TWICE = """AveragePool BatchNormalization Celu Concat Conv ConvTranspose CumProd Div Einsum Erf Gather Gelu Gemm GroupNormalization
     LRN LayerNormalization LogSoftmax LpNormalization MatMul MaxPool Mish NegativeLogLikelihoodLoss Pad Pow RMSNormalization
     ReduceL2 ReduceLogSumExp ReduceMax ReduceProd Relu Resize ResizeGrad ScatterND Sigmoid Slice Softmax SoftmaxCrossEntropyLoss Split Sqrt
-    Tanh Transpose Where If""".split()
+    Tanh Transpose Where If Loop Scan""".split()
 
 
 def dims(shape):

@@ -22,9 +22,6 @@ static const char *const none[] = {
     "MakeTuple",
     "TupleGetItem",
     "Reorder",
-    /* not written yet: bodies */
-    "Loop",
-    "Scan",
 };
 
 static bool floats(const struct gg_slot_type *slot, int n)
