@@ -185,6 +185,34 @@ refused() { # STATUS MESSAGE COMMAND...: said on stderr
 		--eval-data x=x.npy --eval-data t=t.npy train.gg | grep -q eval
 }
 
+@test "an evaluation that fails says so, and the state is saved; its results are not the last step's" {
+	cat >net.gg <<-'END'
+		input %x : f32[N,3]
+		param %w : f32[3,4] = normal(1, 0, 1)
+		%y = MatMul(%x, %w)
+		output %y
+	END
+	gg-opt --pass=loss:kind=softmax_cross_entropy:target=l,grad,sgd -o t.gg net.gg
+	/usr/bin/python3 -c 'import numpy as np; l = np.arange(100) % 4; np.save("l.npy", l); l[3] = 7; np.save("bad.npy", l)'
+	for every in "" --save-every=2; do
+		rm -f s.gg
+		refused 3 "t.gg: step 4: evaluation: node 'loss' (SoftmaxCrossEntropyLoss): label 7, element 3 of 'l'" \
+			gg-run --data x=x.npy --data l=l.npy --batch=10 --steps=9 --eval-every=5 --eval-data x=x.npy \
+			--eval-data l=bad.npy --save s.gg $every t.gg
+		[[ "$output" == *"'s.gg' holds the state after 5 steps"* ]]
+		gg-run -q --data x=x.npy --data l=l.npy --batch=10 --steps=5 --save want.gg t.gg
+		cmp s.gg want.gg
+	done
+	gg-run -q --data x=x.npy --data l=l.npy --batch=10 --steps=5 --output y=a.npy t.gg
+	gg-run -q --data x=x.npy --data l=l.npy --batch=10 --steps=5 --eval-every=5 --eval-data x=x.npy --eval-data l=l.npy \
+		--output y=b.npy t.gg
+	cmp a.npy b.npy
+	/usr/bin/python3 -c 'import numpy as np; x = np.load("x.npy"); x[2] = np.nan; np.save("nan.npy", x)'
+	nan=(--data x=x.npy --data l=l.npy --batch=10 --steps=1 --print loss --eval-every=1 --eval-data x=nan.npy --eval-data l=l.npy)
+	[ "$(gg-run -q "${nan[@]}" t.gg | grep eval)" = $'1\teval\tloss=nan' ]
+	[ "$(gg-run -q --json "${nan[@]}" t.gg | grep eval)" = '{"step":1,"eval":{"loss":null}}' ]
+}
+
 @test "--hold-out: each fifth sample is evaluated and never trained on" {
 	/usr/bin/python3 -c 'import numpy as np
 x = np.load("x.npy"); t = np.load("t.npy"); k = np.arange(100) % 5 == 4

@@ -367,6 +367,21 @@ static bool run_evaluation(evaluation *e, double *mean, bool *scalar)
 	return true;
 }
 
+/* JSON has no number for nan, and nan's sign nobody wants to know. */
+static void put_mean(const job *j, gg_buf *text, const char *name, double mean, bool first)
+{
+	if (!j->json) {
+		gg_buf_printf(text, "\t%s=%.9g", name, isnan(mean) ? (double)NAN : mean);
+		return;
+	}
+	gg_buf_str(text, first ? "" : ",");
+	put_quoted(text, name);
+	if (isfinite(mean))
+		gg_buf_printf(text, ":%.9g", mean);
+	else
+		gg_buf_str(text, ":null");
+}
+
 /* Prints the mean of each scalar output, weighted by samples. */
 static bool evaluate(job *j, evaluation *e, gg_buf *text)
 {
@@ -374,20 +389,23 @@ static bool evaluate(job *j, evaluation *e, gg_buf *text)
 	double *mean = gg_xcalloc(g->nout + 1, sizeof *mean);
 	bool *scalar = gg_xcalloc(g->nout + 1, sizeof *scalar);
 	bool good = e->own ? give_state(j, e) : keep_state(j, e->state);
+	const char *where = j->t->d.where;
+	char place[600];
 
-	good = good && run_evaluation(e, mean, scalar);
-	if (!e->own) {
-		good = good && put_back(j, e->state);
+	snprintf(place, sizeof place, "%s: evaluation", where);
+	j->t->d.where = place;
+	if (good && !e->own) {
+		good = run_evaluation(e, mean, scalar);
+		good = put_back(j, e->state) && good;
 		gg_exec_start_at(j->x, (uint64_t)j->done);
+	} else {
+		good = good && run_evaluation(e, mean, scalar);
 	}
+	j->t->d.where = where;
 	gg_buf_printf(text, j->json ? "{\"step\":%lld,\"eval\":{" : "%lld\teval", (long long)j->done);
 	for (size_t i = 0, n = 0; i < g->nout; i++)
 		if (scalar[i])
-			gg_buf_printf(text, j->json ? "%s\"%s\":%.9g" : "%s%s=%.9g",
-			              !j->json ? "\t"
-			              : n++    ? ","
-			                       : "",
-			              g->out[i]->value->name, mean[i]);
+			put_mean(j, text, g->out[i]->value->name, mean[i], n++ == 0);
 	gg_buf_str(text, j->json ? "}}\n" : "\n");
 	free(mean);
 	free(scalar);
@@ -453,16 +471,36 @@ static bool save_now(job *j)
 	return true;
 }
 
-static bool after_step(job *j, evaluation *e, events *v, int64_t end, gg_buf *text)
+/* The outputs of this step, before an evaluation by the same graph has its own there. */
+static void hold_outputs(job *j, gg_tensor *out)
+{
+	for (size_t i = 0; i < j->m->main->nout; i++) {
+		size_t bytes = gg_nbytes(&out[i]);
+		void *copy = gg_alloc(&j->a, bytes + 1);
+		if (bytes)
+			out[i].data = memcpy(copy, out[i].data, bytes);
+	}
+}
+
+/* What shows how it goes: events, held-out data. */
+static bool look_at_step(job *j, evaluation *e, events *v, int64_t end, gg_tensor *out, gg_buf *text)
 {
 	int64_t n = j->done - j->first;
-	bool last = j->done == end || caught;
 
 	if (v && n % (j->summary_every ? j->summary_every : 1) == 0 && !write_events(j, v, j->done - 1))
 		return false;
-	if (e && (n % j->eval_every == 0 || j->done == end) && !evaluate(j, e, text))
-		return false;
-	return !j->save || !((j->save_every && n % j->save_every == 0) || last) || save_now(j);
+	if (!e || (n % j->eval_every && j->done != end))
+		return true;
+	if (!e->own && (j->done == end || caught))
+		hold_outputs(j, out);
+	return evaluate(j, e, text);
+}
+
+static bool save_when_due(job *j, int64_t end)
+{
+	bool due = j->save_every && (j->done - j->first) % j->save_every == 0;
+
+	return !j->save || !(due || j->done == end || caught) || save_now(j);
 }
 
 bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
@@ -492,14 +530,15 @@ bool run_steps(job *j, feed *f, run_buffers *b, gg_buf *text)
 		snprintf(place, sizeof place, "%s: step %lld", where, (long long)step);
 		j->t->d.where = end - j->first > 1 ? place : where;
 		good = keep_good(j, &k) && one_step(j, f, b, step, step + 1 == end || caught);
-		if (!good)
-			save_good(j, f, b, &k);
+		j->done += good;
 		if (good && j->print.n)
 			good = print_step(j, step, b->out, text);
 		if (good && j->progress)
 			show_progress(j, step, end, b->out);
-		j->done += good;
-		good = good && after_step(j, e, v, end, text);
+		good = good && look_at_step(j, e, v, end, b->out, text);
+		if (!good)
+			save_good(j, f, b, &k);
+		good = good && save_when_due(j, end);
 		j->t->d.where = where;
 	}
 	if (good && caught && j->done < end)
