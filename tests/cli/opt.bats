@@ -67,6 +67,7 @@ EOF
 	wrong loss:target=t 'kind'
 	wrong loss:kind=softmax_cross_entropy:target=t:label_smoothing=2 'at most 1'
 	wrong expand:all=2 "'all' takes 1, not '2'"
+	wrong identity:weights=0 "'weights' takes 1, not '0'"
 	wrong allgather_fusion:split=x 'places rise from 0' # though there is no AllGather
 	wrong loss:kind=mse 'target=NAME'
 	run gg-opt --limit=-1 g.gg

@@ -1,5 +1,8 @@
 #include "../pass.h"
+#include <math.h>
 #include <string.h>
+
+enum { MAX_WEIGHT = 64 << 10 }; /* bytes of a parameter that is read: what is larger would be mapped */
 
 /* Questions, one per op: is the node's output 0 its input 0, bit for bit? */
 static bool always(const gg_node *n) { return true; }
@@ -74,30 +77,32 @@ static bool pads_nothing(const gg_node *n)
 	return true;
 }
 
-/* All elements are x, exactly: small constants only. */
-static bool is_all(const gg_value *v, double x)
+/* What changes nothing as the second number of the op: 1 of * and /, in every format; 0 of -; of + a 0 of
+ * integers and the -0.0 of floats, as -0.0 + 0.0 is 0.0. */
+static bool is_neutral(const gg_node *n, const gg_tensor *t)
+{
+	const char *op = n->op->name;
+	double one = !strcmp(op, "Mul") || !strcmp(op, "Div");
+	bool minus = !strcmp(op, "Add") && gg_dtype_class(t->dtype) == 'F';
+	for (int64_t i = 0; i < gg_count(t); i++) {
+		double x = gg_get_f64(t, i);
+		if (x != one || (bool)signbit(x) != minus)
+			return false;
+	}
+	return gg_count(t) > 0;
+}
+
+/* By a small constant. */
+static bool does_nothing(const gg_node *n)
 {
 	gg_diag silent = {.silent = true};
+	gg_value *v = n->in[1].value;
 	gg_tensor t;
-	if (!gg_is_const(v) || v->data->len > 64 || !gg_value_tensor(&silent, (gg_value *)v, &t) ||
-	    !gg_count(&t))
-		return false;
-	for (int64_t i = 0; i < gg_count(&t); i++)
-		if (gg_get_f64(&t, i) != x)
-			return false;
-	return true;
+	return keeps_shape(n) && gg_is_const(v) && v->data->len <= 64 && gg_value_tensor(&silent, v, &t) &&
+	       is_neutral(n, &t);
 }
 
-/* x * 1 and x / 1 are x in every float and integer format; x + 0 is not (-0.0 + 0.0 is 0.0), unless
- * the zero is a -0.0 or the numbers are integers. */
-static bool times_one(const gg_node *n) { return keeps_shape(n) && is_all(n->in[1].value, 1); }
-
-static bool plus_zero(const gg_node *n)
-{
-	return keeps_shape(n) && gg_dtype_class(n->in[0].value->dtype) != 'F' && is_all(n->in[1].value, 0);
-}
-
-static const struct {
+static const struct row {
 	const char *op;
 	bool (*is_identity)(const gg_node *n);
 } rows[] = {
@@ -110,17 +115,35 @@ static const struct {
     {"Transpose", keeps_order}, {"Concat", has_one_input},
     {"Sum", has_one_input},     {"Mean", has_one_input},
     {"Max", has_one_input},     {"Min", has_one_input},
-    {"Mul", times_one},         {"Div", times_one},
-    {"Add", plus_zero},         {"Sub", plus_zero},
+    {"Mul", does_nothing},      {"Div", does_nothing},
+    {"Add", does_nothing},      {"Sub", does_nothing},
     {"Load", always},           {"Depend", has_one_input},
 };
 
-static bool is_identity(const gg_node *n)
+static const struct row *row_of(const gg_node *n)
 {
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (!strcmp(rows[i].op, n->op->name))
-			return n->in[0].value && n->out[0] && rows[i].is_identity(n);
-	return false;
+			return n->in[0].value && n->out[0] ? &rows[i] : 0;
+	return 0;
+}
+
+static bool is_identity(const gg_node *n)
+{
+	const struct row *r = row_of(n);
+	return r && r->is_identity(n);
+}
+
+/* By a parameter that no run updates, with weights=1. */
+static bool weight_does_nothing(gg_pass_run *p, const gg_node *n)
+{
+	const struct row *r = row_of(n);
+	gg_value *v = gg_in(n, 1);
+	int64_t bytes;
+	gg_tensor t;
+	return r && r->is_identity == does_nothing && v->kind == GG_PARAM && !v->updated && keeps_shape(n) &&
+	       gg_size_of((gg_dtype)v->dtype, &v->shape, &bytes) && bytes <= MAX_WEIGHT &&
+	       gg_value_tensor(p->d, v, &t) && is_neutral(n, &t);
 }
 
 static bool is_view(const gg_node *n)
@@ -171,9 +194,14 @@ static void remove_identity(gg_pass_run *p, gg_node *n)
  * Breaks nothing. Bodies may then return what they were given. */
 static bool run(gg_pass_run *p, gg_graph *g)
 {
+	const char *weights = gg_pass_option(p, "weights");
+	if (weights && strcmp(weights, "1"))
+		return gg_error(p->d, GG_USAGE, "pass 'identity': option 'weights' takes 1, not '%s'",
+		                weights);
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		if (is_identity(n) || (skips_inner_views(p, n) && is_identity(n)))
+		if (is_identity(n) || (weights && weight_does_nothing(p, n)) ||
+		    (skips_inner_views(p, n) && is_identity(n)))
 			remove_identity(p, n);
 	}
 	return true;
@@ -182,17 +210,21 @@ static bool run(gg_pass_run *p, gg_graph *g)
 const gg_pass gg_pass_identity = {
     .name = "identity",
     .help = "remove nodes whose result is their input, and views of views",
-    .explain = "Identity, Dropout in inference mode, Cast to the same dtype, Reshape, Flatten, Squeeze, "
-               "Unsqueeze, Expand,\n"
-               "Tile, Pad and Slice that keep the shape, Transpose that keeps the order, Concat, Sum, Mean, "
-               "Max and Min of\n"
-               "one input, Load, Depend that waits for nothing, x * 1, x / 1, and x + 0, x - 0 of integers "
-               "(of floats it turns -0.0 into 0.0, so "
-               "it stays).\n"
-               "A Reshape of a Reshape, Flatten, Squeeze or Unsqueeze reads the inner one's input when its "
-               "own shape is\n"
-               "all numbers. Casts that round stay. A node between two declared names stays.",
+    .explain =
+        "Identity, Dropout in inference mode, Cast to the same dtype, Reshape, Flatten, Squeeze, "
+        "Unsqueeze, Expand,\n"
+        "Tile, Pad and Slice that keep the shape, Transpose that keeps the order, Concat, Sum, Mean, "
+        "Max and Min of\n"
+        "one input, Load, Depend that waits for nothing, x * 1, x / 1, x - 0, and x + 0 of integers (of "
+        "floats it turns\n"
+        "-0.0 into 0.0, so it stays; x + -0.0 goes), where the number is a constant. With weights=1 it "
+        "may be a parameter,\n"
+        "which has the value that it has now for ever then: training does not find it.\n"
+        "A Reshape of a Reshape, Flatten, Squeeze or Unsqueeze reads the inner one's input when its "
+        "own shape is\n"
+        "all numbers. Casts that round stay. A node between two declared names stays.",
     .pipeline = "common:20",
+    .options = "weights=1: also what parameters of up to 64 KB say: x * 1",
     .exact = true,
     .run = run,
 };
