@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "grad.h"
 
 /* Which of a rank's parts goes to `me`. */
 static int part_for(const gg_eval *e, int64_t me)
@@ -53,6 +54,54 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
+/* Each id once: then everybody sends a part to everybody, and gets one from all. */
+static bool each_once(const gg_attr *ids)
+{
+	for (int i = 0; i < ids->n; i++)
+		for (int k = 0; k < ids->n; k++)
+			if (ids->ints[i] < 0 || ids->ints[i] >= ids->n ||
+			    (i != k && ids->ints[i] == ids->ints[k]))
+				return false;
+	return true;
+}
+
+/* The gradients of the outputs go back where those came from; zeros where there is none. */
+GG_GRAD(grad)
+{
+	const gg_attr *send = gg_get_list(n, "send_rank_ids"), *from = gg_get_list(n, "recv_rank_ids");
+	gg_arena *a = &t->g->m->arena;
+	int64_t *rows = gg_alloc_n(a, (size_t)n->nin, sizeof *rows);
+	gg_value **in = gg_alloc_n(a, (size_t)n->nout, sizeof *in);
+	bool known = true;
+	if (send->n != from->n || !each_once(send) || !each_once(from))
+		gg_grad_lacks(t, n, "not every rank gets one part from every rank");
+	for (int i = 0; i < n->nin; i++) {
+		known &= IN(i)->shape.rank > 0 && gg_dim_known(IN(i)->shape.dim[0]);
+		rows[i] = known ? IN(i)->shape.dim[0] : 0;
+	}
+	if (gg_find_attr(n, "recv_rows") && !known)
+		gg_grad_lacks(t, n, "the rows of its parts are not known");
+	for (int i = 0; i < n->nout && !t->bad; i++) {
+		gg_value *dy = gg_grad_out(n, i);
+		if (!dy && !n->out[i])
+			gg_grad_lacks(t, n, "an output is not wanted, so that its shape is not known");
+		in[i] = dy || t->bad ? dy : gg_put_expand(t, NUM(n->out[i], 0), n->out[i]);
+	}
+	if (t->bad)
+		return;
+	gg_node *k = gg_add_node(t->g, t->at, n->op, n->nout, in, 0, 0);
+	gg_copy_attrs(k, n);
+	gg_set_attr_ints(k, "send_rank_ids", from->n, from->ints);
+	gg_set_attr_ints(k, "recv_rank_ids", send->n, send->ints);
+	if (gg_find_attr(n, "recv_rows"))
+		gg_set_attr_ints(k, "recv_rows", n->nin, rows);
+	for (int i = 0; i < n->nin; i++)
+		gg_add_result(k, gg_fresh_name(t->g, "gradient"));
+	t->bad = !gg_infer_node(t->d, k);
+	for (int i = 0; i < n->nin && !t->bad; i++)
+		gg_give(t, IN(i), k->out[i]);
+}
+
 const gg_op gg_op_AllToAllv = {
     .name = "AllToAllv",
     .domain = "gg",
@@ -71,4 +120,5 @@ const gg_op gg_op_AllToAllv = {
     .in = {{GG_ANY, 'T'}},
     .out = {{GG_ANY, 'T'}},
     .infer = infer,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

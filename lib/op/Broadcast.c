@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "grad.h"
 
 static bool work(int n, gg_eval *const *m)
 {
@@ -13,6 +14,33 @@ static bool work(int n, gg_eval *const *m)
 
 static bool eval(gg_eval *e) { return gg_meet(e, work); }
 
+/* dy in the root's place among the ranks. */
+static gg_value *for_root(gg_builder *t, gg_node *n, gg_value *dy, int64_t size)
+{
+	int64_t pad[2 * GG_MAX_RANK] = {0}, root = gg_get_int(n, "root");
+	int r = dy->shape.rank + 1;
+	pad[0] = root;
+	pad[r] = size - 1 - root;
+	return OP("Pad", OP("Unsqueeze", dy, gg_put_ints(t, 1, (int64_t[]){0})), gg_put_ints(t, 2 * r, pad));
+}
+
+/* The sum of all ranks' gradients, on the root: its part of a scatter in which nobody else gets any. */
+GG_GRAD(grad)
+{
+	int64_t size = gg_group_size(n), root = gg_get_int(n, "root");
+	if (root < 0 || root >= size)
+		gg_grad_lacks(t, n, "its rank_size is not known");
+	for (int i = 0; i < n->nout && !t->bad; i++) {
+		gg_value *dy = gg_grad_out(n, i);
+		if (dy && (dy->shape.rank < 0 || dy->shape.rank == GG_MAX_RANK))
+			gg_grad_lacks(t, n, "the rank of an input is not known, or is the greatest there is");
+		if (!dy || t->bad || !gg_grad_wanted(IN(i)))
+			continue;
+		gg_value *mine = gg_grad_node(t, n, "ReduceScatter", for_root(t, n, dy, size), 0, 0);
+		gg_give(t, IN(i), OP("Squeeze", mine, gg_put_ints(t, 1, (int64_t[]){0})));
+	}
+}
+
 const gg_op gg_op_Broadcast = {
     .name = "Broadcast",
     .domain = "gg",
@@ -26,4 +54,5 @@ const gg_op gg_op_Broadcast = {
     .in = {{GG_ANY}},
     .out = {{GG_ANY}},
     .infer = infer_members,
-    .eval = eval};
+    .eval = eval,
+    .grad = grad};

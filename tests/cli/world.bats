@@ -176,14 +176,20 @@ ranks() { gg-run -q --target=ref --world=3 --fill=range "$@"; }
 		         ("ReduceScatter(%x)", (6,), parts),
 		         ('ReduceScatter(%x) {reduction="mean", rank_size=3}', (3, 2), lambda x: [p / 3 for p in parts(x)]),
 		         ("AllToAll(%x) {split_count=3, split_dim=0, concat_dim=1}", (3, 2),
-		          lambda x: [np.concatenate([x[r][s:s + 1] for r in range(3)], 1) for s in range(3)])]
+		          lambda x: [np.concatenate([x[r][s:s + 1] for r in range(3)], 1) for s in range(3)]),
+		         ("Broadcast(%x) {root=1, rank_size=3}", (2, 2), lambda x: [x[1]] * 3),
+		         # rows 0, 1 and the rest go to ranks 2, 0 and 1; what comes is not read all
+		         ("const %n : i64[3] = [1, 1, 1]\n%p, %q, %r = Split(%x, %n)\n"
+		          "%a, %b, %d = AllToAllv(%p, %q, %r) {send_rank_ids=[2,0,1], recv_rank_ids=[1,2,0]}\n"
+		          "%y = Concat(%a, %d) {axis=0}", (3, 2),
+		          lambda x: [np.stack([x[k][[1, 2, 0][s]] for k in (1, 0)]) for s in range(3)])]
 		rng = np.random.default_rng(1)
 		for op, shape, ranks in cases:
 		    x = rng.normal(size=(3, *shape))
 		    c = rng.normal(size=(3, *ranks(x)[0].shape))
 		    dims = lambda s: ",".join(map(str, s))
 		    open("g.gg", "w").write(f"input %x : f64[{dims(shape)}]\ninput %c : f64[{dims(c.shape[1:])}]\n"
-		        f"%y = {op}\n%z = Mul(%y, %y)\n%l = Mul(%z, %c)\n%loss = ReduceSum(%l) {{keepdims=0}}\noutput %loss\n")
+		        f"{op if '%y' in op else '%y = ' + op}\n%z = Mul(%y, %y)\n%l = Mul(%z, %c)\n%loss = ReduceSum(%l) {{keepdims=0}}\noutput %loss\n")
 		    np.save("x.npy", x.reshape(-1, *shape[1:])); np.save("c.npy", c.reshape(-1, *c.shape[2:]))
 		    subprocess.run("gg-opt --bind world=3 --pass=grad:wrt=x:outputs=1 g.gg | gg-run -q --target=ref --world=3 "
 		        "--input x=x.npy --input c=c.npy --output grad.x=d.npy", shell=True, check=True)

@@ -9,9 +9,6 @@ static const char *const none[] = {
     "Adagrad",
     "Adam",
     "Momentum",
-    /* only the run tells which rank is the root, or who sends to whom */
-    "AllToAllv",
-    "Broadcast",
     /* floats as bits, as keys or as codes */
     "BitCast",
     "LabelEncoder",
