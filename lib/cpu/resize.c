@@ -50,19 +50,29 @@ static bool is_kept(gg_eval *e, int axis)
 	return kept;
 }
 
-static bool prepare(gg_call *c)
+/* in, out: as Resize has them. */
+static bool prepare_for(gg_call *c, int nin, gg_tensor *in, gg_tensor *out)
 {
 	resize *k = c->state = gg_xcalloc(1, sizeof *k);
 	gg_arena a = {0};
-	gg_eval e = {
-	    .n = c->node, .d = c->d, .a = &a, .nin = c->nin, .nout = c->nout, .in = c->in, .out = c->out};
-	int nd = c->in[0].shape.rank - 2;
-	bool ok = gg_count(&c->in[0]) && gg_count(&c->out[0]) && is_kept(&e, 0) && is_kept(&e, 1);
+	gg_eval e = {.n = c->node, .d = c->d, .a = &a, .nin = nin, .nout = 1, .in = in, .out = out};
+	int nd = in[0].shape.rank - 2;
+	bool ok = gg_count(&in[0]) && gg_count(&out[0]) && is_kept(&e, 0) && is_kept(&e, 1);
 	for (int i = 0; i < AXES && ok; i++)
 		ok = make_axis(&e, i < AXES - nd ? -1 : 2 + i - (AXES - nd), k, i);
 	k->reference = !ok;
 	gg_arena_fini(&a);
 	return true;
+}
+
+static bool prepare(gg_call *c) { return prepare_for(c, c->nin, c->in, c->out); }
+
+static bool prepare_grad(gg_call *c)
+{
+	gg_tensor in[RESIZE_SHAPE];
+	memcpy(in, c->in, sizeof in);
+	in[RESIZE_X] = c->out[0];
+	return prepare_for(c, RESIZE_SHAPE, in, c->in);
 }
 
 /* One pixel of n channels, those of the input as `row` finds them. */
@@ -150,3 +160,58 @@ static bool run(gg_call *c)
 }
 
 const gg_kernel cpu_resize = {"cpu_resize", prepare, run, release};
+
+/* ---- its gradient ------------------------------------------------------------------------------------ */
+/* What run_line reads gets its part of dy. */
+static void spread_line(const resize *k, const float *dy, int64_t a, int64_t b, float *line, float *dx)
+{
+	int64_t n = k->in[2];
+	const int64_t *at = k->at[2];
+	const float *w = k->weight[2];
+	vec->fill(n, line, 0);
+	for (int64_t o = 0; o < 2 * k->out[2]; o++)
+		if (w[o] != 0)
+			line[at[o]] += w[o] * dy[o / 2];
+	for (int t = 0; t < 4; t++) {
+		float v = k->weight[0][2 * a + (t & 1)] * k->weight[1][2 * b + (t >> 1)];
+		float *row = dx + (k->at[0][2 * a + (t & 1)] * k->in[1] + k->at[1][2 * b + (t >> 1)]) * n;
+		for (int64_t j = 0; j < n && v != 0; j++)
+			row[j] += v * line[j];
+	}
+}
+
+static void spread_all(const gg_call *c, const resize *k, float *dx)
+{
+	int64_t images = c->in[0].shape.dim[0] * c->in[0].shape.dim[1];
+	int64_t size = k->in[0] * k->in[1] * k->in[2], lines = k->out[0] * k->out[1];
+	const float *dy = c->in[0].data;
+#pragma omp parallel num_threads(cpu_threads) if (images * lines * k->out[2] > 8192)
+	{
+		float *line = gg_xaligned((size_t)k->in[2] * sizeof *line);
+#pragma omp for
+		for (int64_t i = 0; i < images; i++) {
+			vec->fill(size, dx + i * size, 0);
+			for (int64_t r = 0; r < lines; r++)
+				spread_line(k, dy + (i * lines + r) * k->out[2], r / k->out[1], r % k->out[1],
+				            line, dx + i * size);
+		}
+		free(line);
+	}
+}
+
+static bool run_grad(gg_call *c)
+{
+	const resize *k = c->state;
+	if (!gg_count(&c->out[0]))
+		return true;
+	float *out = cpu_out_begin(c, 1, (int[]){0});
+	bool ok = true;
+	if (k->reference)
+		ok = cpu_reference(c, out);
+	else
+		spread_all(c, k, out);
+	cpu_out_end(c, out);
+	return ok;
+}
+
+const gg_kernel cpu_resize_grad = {"cpu_resize_grad", prepare_grad, run_grad, release};
