@@ -37,10 +37,8 @@ static bool again(gg_builder *t, gg_node *n, gg_map *now)
 	}
 	if (!moved)
 		return true;
-	if (n->ncap)
-		return gg_node_error(t->d, GG_UNSUPPORTED, n,
-		                     "a gradient at other values through its bodies");
 	gg_node *k = gg_add_node(t->g, t->at, n->op, n->nin, in, n->nout, name);
+	k->ncap = n->ncap;
 	gg_copy_attrs(k, n);
 	gg_merge_loc(k, n);
 	for (int i = 0; i < n->nout; i++)

@@ -561,6 +561,25 @@ assert np.abs(a - e).max() > 1e-4 and np.abs(d - e).max() < 1e-5'
 	done
 }
 
+@test "a Gradient at other values makes nodes with bodies again" {
+	cat >g.gg <<-'END'
+		const %x : f32[2] = [5, 7]
+		const %v : f32[2] = [1, 2]
+		const %m : i64[] = 3
+		%y = Loop(%m, _, %x; %x) {body=graph(%i : i64[], %c : bool[], %h : f32[2], %a : f32[2]) {
+		  %p = Mul(%h, %a)
+		  output %c
+		  output %p
+		}}
+		%g = Gradient(%y, %x, %v)
+		output %g
+	END
+	for target in ref cpu; do
+		run bash -c "gg-select --target=$target g.gg | gg-run -q"
+		[[ "$output" == *"[4 32]" ]]
+	done
+}
+
 @test "options of loss and grad that mean nothing here" {
 	cat >net.gg <<-'END'
 		graph "net"
