@@ -41,35 +41,46 @@ uint32_t gg_node_flags(const gg_node *n)
 
 bool gg_op_moves(const gg_op *op) { return op->flags & (GG_MOVES | GG_VIEW); }
 
-/* Edits that turn a into b, ignoring case; names are short. */
+/* Edits that turn a into b, ignoring case; two letters that changed places are one. Names are short. */
 int gg_word_distance(const char *a, const char *b)
 {
 	enum { MAX = 64 };
-	int row[MAX + 1];
+	int rows[3][MAX + 1], *old = rows[0], *last = rows[1], *row = rows[2];
 	size_t na = strlen(a), nb = strlen(b);
 	if (na > MAX || nb > MAX)
 		return MAX;
 	for (size_t j = 0; j <= nb; j++)
 		row[j] = (int)j;
 	for (size_t i = 1; i <= na; i++) {
-		int diagonal = row[0]++;
+		int *free = old;
+		old = last;
+		last = row;
+		row = free;
+		row[0] = (int)i;
 		for (size_t j = 1; j <= nb; j++) {
-			int best = diagonal + ((a[i - 1] | 32) != (b[j - 1] | 32));
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
+			char x = a[i - 1] | 32, y = b[j - 1] | 32;
+			int best = last[j - 1] + (x != y);
+			best = last[j] + 1 < best ? last[j] + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			if (i > 1 && j > 1 && x == (b[j - 2] | 32) && y == (a[i - 2] | 32) &&
+			    old[j - 2] + 1 < best)
+				best = old[j - 2] + 1;
 			row[j] = best;
 		}
 	}
 	return row[nb];
 }
 
+int gg_word_near(const char *word)
+{
+	size_t n = strlen(word);
+	return n < 4 ? 1 : n < 7 ? 2 : 3;
+}
+
 const char *gg_op_nearest(const char *name)
 {
 	const char *best = 0;
-	int least = 4;
+	int least = gg_word_near(name) + 1;
 	for (size_t i = 0; i < NOPS; i++) {
 		int k = gg_word_distance(name, table[i]->name);
 		if (k < least) {

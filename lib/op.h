@@ -103,6 +103,7 @@ const gg_op *gg_op_find(const char *name);   /* NULL when unknown. name as "Op";
 const gg_op *const *gg_op_list(size_t *n);   /* all, by name */
 const char *gg_op_nearest(const char *name); /* for "did you mean" */
 int gg_word_distance(const char *a, const char *b); /* edits that turn a into b, ignoring case */
+int gg_word_near(const char *word); /* the most of them at which another may be what was meant */
 const gg_attr_spec *gg_op_attr(const gg_op *op, const char *name);
 /* The default of an attribute, parsed once; NULL when there is none. */
 const gg_attr *gg_op_default(const gg_op *op, const char *name);

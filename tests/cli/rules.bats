@@ -63,6 +63,8 @@ says() { # RULE TEXT...
 @test "an ill-formed rule is told with its place and what would be right" {
 	says 'Relu(x' "--rewrite:1:7: expected ',', found the end"
 	says 'Relu(x) -> x' "expected '=>', found '-'"
+	says 'Rleu(x) => x' "1:1: no op is named 'Rleu'; did you mean 'Relu'?"
+	! gg-opt --rewrite='Relu(x) => Foo(x)' /dev/null 2>&1 | grep -q 'did you mean'
 	says 'Relu(x) => Relo(x)' "1:12: no op is named 'Relo'; did you mean 'Relu'?" '           ^'
 	says 'Relu(x, y) => x' 'Relu takes 1 input, not 2'
 	says 'Softmax(x){axes=1} => x' "Softmax has no attribute 'axes'; it has axis"

@@ -117,7 +117,7 @@ static const char *pipeline_name(size_t i)
 static const char *did_you_mean(const char *name, const char *(*known)(size_t))
 {
 	const char *best = 0, *s;
-	int least = 4, k;
+	int least = gg_word_near(name) + 1, k;
 	for (size_t i = 0; (s = known(i)); i++) {
 		if ((k = gg_word_distance(name, s)) >= least)
 			continue;
