@@ -114,10 +114,24 @@ static inline gg_value *update_arg(gg_diag *d, gg_node *n, int i, gg_dtype t)
 	return update_cast(d, n, gg_in(n, i), t);
 }
 
+/* A scalar of shape [1] or [1,1] gives the plain nodes more dims than the state has: they go again. */
+static inline gg_value *update_squeeze(gg_diag *d, gg_node *n, gg_value *v, int rank)
+{
+	int64_t more = v ? v->shape.rank - rank : 0;
+	if (more <= 0)
+		return v;
+	gg_tensor axes = {.dtype = GG_I64, .shape = gg_shape_of(1, &more)};
+	axes.data = gg_alloc(&n->graph->m->arena, (size_t)more * sizeof(int64_t));
+	for (int64_t i = 0; i < more; i++)
+		gg_set_i64(&axes, i, i);
+	return update_op(d, n, "Squeeze", v, gg_add_tensor(n->graph, "axes", &axes));
+}
+
 static inline bool update_result(gg_diag *d, gg_node *n, int out, gg_value *v)
 {
 	if (!gg_out(n, out))
 		return v != 0;
+	v = update_squeeze(d, n, v, n->out[out]->shape.rank);
 	if ((v = update_cast(d, n, v, (gg_dtype)n->out[out]->dtype)))
 		gg_replace_value(n->out[out], v);
 	return v != 0;

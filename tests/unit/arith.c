@@ -181,6 +181,23 @@ static void check_expand(const char *activation, int nodes, const char *last)
 	gg_arena_fini(&a);
 }
 
+/* Scalars of more dims than the state: what the update gives keeps the state's shape. */
+static void check_update(const char *op)
+{
+	gg_diag d = {.tool = "arith"};
+	gg_arena a = {0};
+	gg_model *m = parse(
+	    &d, gg_printf(&a,
+	                  "input %%g : f32[]\nparam %%w : f32[] = ones\nparam %%a : f32[] = zeros\n"
+	                  "param %%b : f32[] = zeros\nconst %%s : f32[1, 1] = 0.5\n%s\n"
+	                  "state %%w <- %%z\nstate %%a <- %%y\n",
+	                  op));
+	gg_node *n = m->main->first;
+	ok(n->op->expand(&d, n) && gg_check(&d, m) && m->main->out[0]->value->shape.rank == 0, "%.40s", op);
+	gg_model_free(m);
+	gg_arena_fini(&a);
+}
+
 int main(void)
 {
 	check_refused();
@@ -189,5 +206,10 @@ int main(void)
 	check_expand("", 2, "Add");
 	check_expand("Relu", 3, "Relu");
 	check_expand("GeluTanh", 3, "Gelu");
+	check_update("%z, %y = ApplyMomentum(%w, %a, %s, %g, %s)");
+	check_update("%z, %y = FusedWeightScaleApplyMomentum(%s, %s, %w, %a, %s, %g, %s)");
+	check_update("%z, %y, %x = FusedAdam(%s, %s, %s, %s, %s, %s, %w, %a, %b, %g)\nstate %b <- %x");
+	check_update(
+	    "%z, %y, %x = FusedAdamWeightDecay(%s, %s, %s, %s, %s, %s, %w, %a, %b, %g, %s)\nstate %b <- %x");
 	return done();
 }
