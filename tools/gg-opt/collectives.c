@@ -306,19 +306,32 @@ static bool fuse_key(fusion *f, members *m, const int64_t *end, size_t nend)
 	return true;
 }
 
+static bool fuse_all(fusion *f, const char *op, const int64_t *end, size_t nend)
+{
+	bool good = true;
+	f->keys = (gg_map){0};
+	f->first = NULL;
+	f->last = &f->first;
+	collect(f, op);
+	gg_graph_number(f->g);
+	for (members *m = f->first; m && good; m = m->next)
+		good = m->count < 2 || fuse_key(f, m, end, nend);
+	gg_map_fini(&f->keys);
+	return good;
+}
+
+/* A member that one node could not take may go into the next: they are looked at again, unless places were
+ * named, which count the members as they were. */
 bool fuse_collectives(gg_pass_run *p, gg_graph *g, const char *op)
 {
 	fusion f = {.p = p, .g = g};
 	int64_t *end;
-	size_t nend;
+	size_t nend, before;
 	bool good = read_split(p, &end, &nend);
-	f.last = &f.first;
-	if (good)
-		collect(&f, op);
-	gg_graph_number(g);
-	for (members *m = f.first; m && good; m = m->next)
-		good = m->count < 2 || fuse_key(&f, m, end, nend);
-	gg_map_fini(&f.keys);
+	do {
+		before = p->applied;
+		good = good && fuse_all(&f, op, end, nend);
+	} while (good && !nend && p->applied != before);
 	if (f.changed)
 		tighten(g);
 	return good;

@@ -121,7 +121,7 @@ static void fill(const sample *s, const gg_value *v, gg_tensor *t, int rank)
 	}
 }
 
-/* No ulps: not at all. */
+/* No ulps: not at all. A zero in f16 may be a number that was too small for it. */
 static void nudge(gg_tensor *t, int ulps, uint64_t seed)
 {
 	static const struct {
@@ -131,7 +131,8 @@ static void nudge(gg_tensor *t, int ulps, uint64_t seed)
 	for (size_t k = 0; k < sizeof row / sizeof *row; k++)
 		for (int64_t i = 0; ulps && row[k].t == t->dtype && i < gg_count(t); i++) {
 			double x = gg_get_f64(t, i), u = gg_uniform(seed, (uint64_t)i) < 0.5 ? -1 : 1;
-			gg_set_f64(t, i, x + x * u * ulps * row[k].ulp);
+			gg_set_f64(
+			    t, i, x == 0 && t->dtype == GG_F16 ? u * 0x1p-24 : x + x * u * ulps * row[k].ulp);
 		}
 }
 

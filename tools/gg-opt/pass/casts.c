@@ -49,27 +49,36 @@ static bool to_input(gg_pass_run *p, gg_node *n, gg_value *x)
 	return true;
 }
 
-static void skip_inner(gg_pass_run *p, gg_node *n, gg_node *inner)
+/* True: n is there still, and reads what the inner Cast read, which may be one more. */
+static bool skip_inner(gg_pass_run *p, gg_node *n, gg_node *inner)
 {
+	bool again = false;
 	gg_value *x = gg_in(inner, 0);
 	gg_dtype a = inner->out[0]->dtype, b = n->out[0]->dtype;
 	if (!x->dtype || !a || !b)
-		return;
+		return false;
 	if (!is_exact(x->dtype, a, b)) {
 		gg_refused(p, n, "the first of the two casts loses what one cast would keep");
-		return;
+		return false;
 	}
 	if (x->dtype == b) {
 		if (!to_input(p, n, x))
-			return;
+			return false;
 	} else {
 		if (!gg_apply(p, n))
-			return;
+			return false;
 		gg_set_input(n, 0, x);
 		gg_merge_loc(n, inner);
+		again = true;
 	}
 	if (!inner->out[0]->nuses && !inner->nfollow)
 		gg_remove_node(inner);
+	return again;
+}
+
+static gg_node *inner_of(const gg_node *n)
+{
+	return strcmp(n->op->name, "Cast") ? NULL : made_by(gg_in(n, 0), "Cast");
 }
 
 /* Needs dtypes.
@@ -78,9 +87,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 {
 	for (gg_node *n = g->first, *next; n; n = next) {
 		next = n->next;
-		gg_node *inner = strcmp(n->op->name, "Cast") ? 0 : made_by(gg_in(n, 0), "Cast");
-		if (inner)
-			skip_inner(p, n, inner);
+		for (gg_node *inner; (inner = inner_of(n)) && skip_inner(p, n, inner);)
+			;
 	}
 	return true;
 }
