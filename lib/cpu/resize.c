@@ -144,7 +144,8 @@ static void run_all(const gg_call *c, const resize *k, float *out)
 	}
 }
 
-static bool run(gg_call *c)
+/* By `all`, or by the reference where prepare found that it must. */
+static bool run_by(gg_call *c, void (*all)(const gg_call *c, const resize *k, float *out))
 {
 	const resize *k = c->state;
 	if (!gg_count(&c->out[0]))
@@ -154,10 +155,12 @@ static bool run(gg_call *c)
 	if (k->reference)
 		ok = cpu_reference(c, out);
 	else
-		run_all(c, k, out);
+		all(c, k, out);
 	cpu_out_end(c, out);
 	return ok;
 }
+
+static bool run(gg_call *c) { return run_by(c, run_all); }
 
 const gg_kernel cpu_resize = {"cpu_resize", prepare, run, release};
 
@@ -199,19 +202,6 @@ static void spread_all(const gg_call *c, const resize *k, float *dx)
 	}
 }
 
-static bool run_grad(gg_call *c)
-{
-	const resize *k = c->state;
-	if (!gg_count(&c->out[0]))
-		return true;
-	float *out = cpu_out_begin(c, 1, (int[]){0});
-	bool ok = true;
-	if (k->reference)
-		ok = cpu_reference(c, out);
-	else
-		spread_all(c, k, out);
-	cpu_out_end(c, out);
-	return ok;
-}
+static bool run_grad(gg_call *c) { return run_by(c, spread_all); }
 
 const gg_kernel cpu_resize_grad = {"cpu_resize_grad", prepare_grad, run_grad, release};

@@ -66,13 +66,13 @@ static bool prepare(gg_call *c)
 	if (n == 0)
 		return gg_node_error(c->d, GG_MALFORMED, c->node, "axis %d of the input is empty", axis);
 	snprintf(defines, sizeof defines,
-	         "#define INDEX unsigned%s\n#define T %s\n#define Y %s\n#define K %s\n#define N %lldL\n"
+	         "#define INDEX unsigned long\n#define T %s\n#define Y %s\n#define K %s\n#define N %lldL\n"
 	         "#define STEP %lldL\n#define OUTER %lldL\n#define LARGEST %d\n#define FLOAT %d\n"
 	         "#define LAST %d\n#define HARD %d\n#define LANES %d\n"
 	         "#define LINES(o) %s\n#define FIRST (long)(%s)\n#define TURNS %s\n",
-	         " long", cuda_type(t), cuda_type(c->out[0].dtype), cuda_key(t), (long long)n,
-	         (long long)inner, (long long)total, strcmp(c->node->op->name, "ArgMin") != 0,
-	         gg_dtype_class(t) == 'F', !hard && gg_get_int(c->node, "select_last_index"), hard, lanes,
+	         cuda_type(t), cuda_type(c->out[0].dtype), cuda_key(t), (long long)n, (long long)inner,
+	         (long long)total, strcmp(c->node->op->name, "ArgMin") != 0, gg_dtype_class(t) == 'F',
+	         !hard && gg_get_int(c->node, "select_last_index"), hard, lanes,
 	         lanes ? "for (long o = blockIdx.x; o < OUTER; o += gridDim.x)" : "SPREAD(o, OUTER)",
 	         lanes ? "LANE" : "0", lanes ? "BLOCK" : "1");
 	gg_buf_printf(&b, "%s%s", cuda_order_text, text);

@@ -125,13 +125,18 @@ static bool prepare(gg_call *c)
 	return good;
 }
 
+static void *seed_of(const gg_call *c)
+{
+	if (!c->seed_at)
+		gg_bug("node '%s': it draws, and has no seed", gg_node_name(c->node));
+	return (void *)(uintptr_t)c->seed_at;
+}
+
 static bool run(gg_call *c)
 {
 	const cuda_kernel *k = c->state;
-	void *arg[] = {(void *)(uintptr_t)c->seed_at, c->nin ? c->in[0].data : NULL, c->out[0].data,
+	void *arg[] = {seed_of(c), c->nin ? c->in[0].data : NULL, c->out[0].data,
 	               has(c, 1) ? c->out[1].data : NULL};
-	if (!c->seed_at)
-		gg_bug("node '%s': it draws, and has no seed", gg_node_name(c->node));
 	return !k->f || cuda_launch(c->d, k, 4, arg);
 }
 
@@ -187,9 +192,7 @@ static bool prepare_classes(gg_call *c)
 static bool run_classes(gg_call *c)
 {
 	const cuda_kernel *k = c->state;
-	void *arg[] = {(void *)(uintptr_t)c->seed_at, c->in[0].data, c->out[0].data};
-	if (!c->seed_at)
-		gg_bug("node '%s': it draws, and has no seed", gg_node_name(c->node));
+	void *arg[] = {seed_of(c), c->in[0].data, c->out[0].data};
 	return !k->f || cuda_launch(c->d, k, 3, arg);
 }
 const gg_kernel cuda_multinomial = {"cuda_multinomial", prepare_classes, run_classes, release};

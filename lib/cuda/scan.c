@@ -54,8 +54,8 @@ static bool prepare(gg_call *c)
 	gg_dtype t = c->in[0].dtype;
 	cuda_kernel *k = c->state = gg_xcalloc(1, sizeof *k);
 	char defines[512];
-	if (!c->in_const[1])
-		return gg_node_error(c->d, GG_UNSUPPORTED, c->node, "input 1 is not known before the run");
+	if (!cuda_known(c, 1))
+		return false;
 	c->taken |= 2;
 	int64_t at = gg_get_i64(&c->in[1], 0);
 	if (at < -s->rank || at >= s->rank)
