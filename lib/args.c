@@ -297,6 +297,15 @@ static const gg_option *short_option(gg_tool *t)
 	return o;
 }
 
+/* Most likely a variable of a script that is not set: to take it for "nothing" would hide that. */
+static void check_value(gg_tool *t, const gg_option *o)
+{
+	if (t->value && !*t->value)
+		gg_usage(
+		    t, o->name ? "option '--%s' needs a value, not ''" : "option '-%s' needs a value, not ''",
+		    o->name ? o->name : (char[]){o->letter, 0});
+}
+
 static void operand(gg_tool *t, const char *word)
 {
 	if (!t->operands || !*t->operands)
@@ -340,6 +349,7 @@ int gg_args_next(gg_tool *t)
 			}
 			o = long_option(t, word + 2);
 		}
+		check_value(t, o);
 		remember(t, o);
 		if (o < common || o >= common + sizeof common / sizeof *common)
 			return o->id;

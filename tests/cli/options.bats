@@ -69,3 +69,22 @@ complete_word() { # WORD...: what is offered for the last
 		"$t" --help --nosuch | grep -q "^usage: $t "
 	done
 }
+
+@test "an empty value is a usage error, as is an empty option of a pass" {
+	for t in $tools; do
+		"$t" --help | grep -oE '^ +(-., )?--[a-z-]+\[?=' | grep -oE -- '--[a-z-]+' >valued
+		[ "$(wc -l <valued)" -ge 5 ]
+		while read -r o; do
+			run "$t" "$o="
+			[ "$status" = 2 ]
+			[ "$output" = "$t: option '$o' needs a value, not '' (see $t --help)" ]
+		done <valued
+		run "$t" --bind ''
+		[ "$status" = 2 ]
+	done
+	run gg-opt -O ''
+	[ "$status" = 2 ]
+	run gg-opt --pass=cse,fold_constants:size=
+	[ "$status" = 2 ]
+	[ "$output" = "gg-opt: pass 'fold_constants': option 'size' needs a value, not '' (see gg-opt --help)" ]
+}

@@ -185,6 +185,9 @@ static void add_passes(const char *list)
 					gg_usage(&tool, "pass '%s': option '%.*s' is given twice", p->name,
 					         (int)strcspn(word[k], "="), word[k]);
 			char *value = strchr(word[k], '=') + 1;
+			if (!*value)
+				gg_usage(&tool, "pass '%s': option '%.*s' needs a value, not ''", p->name,
+				         (int)strcspn(word[k], "="), word[k]);
 			word[k] = gg_printf(&opt.arena, "%.*s%s", (int)(value - word[k]), word[k],
 			                    gg_unquote(&opt.arena, value));
 		}
