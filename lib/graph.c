@@ -541,6 +541,15 @@ int gg_add_capture(gg_node *n, gg_value *v)
 	return n->nin - 1;
 }
 
+bool gg_capture_is_read(const gg_node *n, int i)
+{
+	gg_graph *b;
+	for (int k = 0; (b = gg_body(n, k)); k++)
+		if (b->in[(int)b->nin - n->nin + i]->uses)
+			return true;
+	return false;
+}
+
 void gg_remove_input_slot(gg_node *n, int i)
 {
 	int from_end = n->nin - i;

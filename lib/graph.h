@@ -231,6 +231,7 @@ void gg_move_before(gg_node *n, gg_node *before);      /* NULL: to the end */
 void gg_set_input(gg_node *n, int i, gg_value *v);
 int gg_add_capture(gg_node *n, gg_value *v);        /* also appends an input to each body; returns slot */
 void gg_remove_input_slot(gg_node *n, int i);       /* captures: with the bodies' inputs */
+bool gg_capture_is_read(const gg_node *n, int i);   /* by a body; i: its input slot */
 void gg_replace_uses(gg_value *from, gg_value *to); /* nodes, outputs and state */
 void gg_add_after(gg_node *n, gg_node *pred);
 /* The rest of the graph keeps the interface: `to` takes over from's name and layout when `from` is

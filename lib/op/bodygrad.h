@@ -86,14 +86,9 @@ static inline bool back_end(gg_builder *b, const gg_node *n, int count, gg_value
 /* Captures that no body reads. */
 static inline void back_drop_captures(gg_node *n)
 {
-	for (int i = n->nin - 1; i >= gg_nargs(n); i--) {
-		bool read = false;
-		gg_graph *g;
-		for (int k = 0; (g = gg_body(n, k)); k++)
-			read |= g->in[(int)g->nin - n->nin + i]->uses != 0;
-		if (!read)
+	for (int i = n->nin - 1; i >= gg_nargs(n); i--)
+		if (!gg_capture_is_read(n, i))
 			gg_remove_input_slot(n, i);
-	}
 }
 
 /* Output i of n is the gradient of v. */

@@ -8,19 +8,10 @@ static bool is_read(const gg_node *n)
 	return n->nfollow > 0;
 }
 
-static bool capture_is_read(const gg_node *n, int from_end)
-{
-	gg_graph *b;
-	for (int k = 0; (b = gg_body(n, k)); k++)
-		if (b->in[b->nin - (size_t)from_end]->uses)
-			return true;
-	return false;
-}
-
 static void drop_captures(gg_pass_run *p, gg_node *n)
 {
-	for (int i = n->nin - 1; i >= n->nin - n->ncap && n->ncap; i--)
-		if (!capture_is_read(n, n->nin - i) && gg_apply(p, n))
+	for (int i = n->nin - 1; i >= gg_nargs(n); i--)
+		if (!gg_capture_is_read(n, i) && gg_apply(p, n))
 			gg_remove_input_slot(n, i);
 }
 

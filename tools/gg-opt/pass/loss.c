@@ -348,9 +348,24 @@ static bool train_dropout(train *t, gg_node *n)
 	return true;
 }
 
+/* State is written in the outermost graph alone, and a body that draws has no gradient. */
+static void tell_bodies(train *t, const gg_graph *g)
+{
+	const gg_graph *b;
+	for (const gg_node *n = g->first; n; n = n->next) {
+		bool norm = gg_op_attr(n->op, "training_mode") && !gg_get_int(n, "training_mode");
+		if (g->owner && (norm || !strcmp(n->op->name, "Dropout")))
+			gg_note(t->p->d, "node '%s' (%s) is in a body: it stays as it is in training too",
+			        gg_node_name(n), n->op->name);
+		for (int i = 0; (b = gg_body(n, i)); i++)
+			tell_bodies(t, b);
+	}
+}
+
 /* Fused normalisations are plain ones again, which have a gradient. */
 static bool training_mode(train *t)
 {
+	tell_bodies(t, t->b.g);
 	for (gg_node *n = t->b.g->first, *next; n; n = next) {
 		next = n->next;
 		if (n->op->expand && gg_op_attr(n->op, "training_mode") && !n->op->expand(t->p->d, n))
