@@ -30,6 +30,7 @@ typedef struct gg_rule_host {
 	bool (*apply)(void *ctx, const gg_node *n, const gg_rule_stat *rule);
 	void (*refused)(void *ctx, const gg_node *n, const char *why);
 	void *ctx;
+	bool uncounted; /* in the rules' own numbers */
 } gg_rule_host;
 /* All rules on one graph, bodies not included, until none applies. False: reported. */
 bool gg_rules_run(gg_rules *r, gg_graph *g, const gg_rule_host *h);

@@ -812,8 +812,8 @@ static bool try_rule(engine *e, rule *r, gg_node *n, refusals *list, matcher *k)
 			e->stop = true;
 			return false;
 		}
-		r->applied++;
-		r->tried++;
+		r->applied += !e->h->uncounted;
+		r->tried += !e->h->uncounted;
 		commit(e, &k->m);
 		return true;
 	}
@@ -879,7 +879,7 @@ static void tell(engine *e, const refusals *list)
 		if (!text)
 			gg_map_put(&said, key,
 			           (void *)(text = rule_say("looks like %s, but %s", f->r->name, f->why)));
-		f->r->tried++;
+		f->r->tried += !e->h->uncounted;
 		e->h->refused(e->h->ctx, f->n, text);
 	}
 	gg_map_fini(&said);

@@ -125,6 +125,34 @@ graph() { # LINE...
 	[ "$status" = 1 ]
 }
 
+@test "--verify: a run that could not be made is told, with its reason" {
+	# the graph between the rewrites does not run, though the ones before and after do
+	printf '%s\n' 'graph "g"' 'input %x : i32[2]' 'input %u : f32[2]' '%a = Neg(%x)' '%t = Cast(%u) {to=f64}' \
+		'%s = Cast(%t) {to=f32}' '%y = Abs(%a)' 'output %y' 'output %s' >g.gg
+	printf '%s\n' 'a: Neg(x) => Gather(x, [7, 7])' 'b: Cast(Cast(u){to=f64}){to=f32} => Identity(u)' \
+		'c: Abs(Gather(x, k)) => Abs(x)' >my.rules
+	run gg-opt --rules=my.rules --verify --stats -o /dev/null g.gg
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "gg-opt: g.gg: note: --verify: pass 'rules', rewrites 2 to 2: what only moves and casts is not held to every bit, as the graph before it does not run: node 'a' (Gather): index 7 is outside [-2, 1]" ]
+	# what was run again for it is not counted again
+	[[ "$output" == *"rules "*"tried 3, applied 3"*"a "*"tried 1, applied 1"*"b "*"tried 1, applied 1"*"c "*"tried 1, applied 1"* ]]
+	# with its inputs moved a little the graph does not run: that excuses nothing
+	printf '%s\n' 'graph "g"' 'input %x : f32[1]' 'param %v : f32[1] = ones' 'param %w : f32[1] = ones' \
+		'param %data : f32[2] = [3, 4]' 'const %big : f32[] = 1e9' '%d = Sub(%v, %w)' '%b = Mul(%d, %big)' \
+		'%i = Cast(%b) {to=i64}' '%p = Gather(%data, %i)' '%q = Mul(%p, %x)' '%y = Exp(%q)' 'output %y' >g.gg
+	run gg-opt --rewrite='Exp(x) => Add(x, 1)' --verify -o /dev/null g.gg
+	[ "$status" = 1 ]
+	[[ "${lines[0]}" == *"note: --verify: the graph before the pass did not run on 3 of 4 inputs that were moved a little: they excuse no difference (normal inputs: node 'p' (Gather): index 953 is outside [-2, 1])" ]]
+	[[ "${lines[1]}" == *"output 'y'[0] is -2.97801447, was "* ]]
+	# and where it runs on no inputs of a kind
+	printf '%s\n' 'graph "g"' 'input %x : f32[4]' 'param %data : f32[2] = [3, 4]' '%a = Abs(%x)' \
+		'%m = ReduceMax(%a) {keepdims=0}' '%i = Cast(%m) {to=i64}' '%p = Gather(%data, %i)' '%y = Neg(%p)' \
+		'%w = Neg(%y)' 'output %w' >g.gg
+	run gg-opt --rewrite='Neg(Neg(x)) => x' --verify -o /dev/null g.gg
+	[ "$status" = 0 ]
+	[[ "$output" == "gg-opt: g.gg: note: --verify: the graph as it is failed on 4 inputs: others were drawn (log-uniform inputs: node 'p' (Gather): index "* ]]
+}
+
 @test "--verify: what is not compared is told" {
 	graph 'input %x : f32[N,3]' 'param %w : f32[3,2] = normal(1, 0, 1)' '%y = MatMul(%x, %w)' 'output %y' >g.gg
 	run gg-opt --pass=loss:kind=mse:target=t,grad,sgd --verify -o /dev/null g.gg

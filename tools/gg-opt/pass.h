@@ -41,6 +41,7 @@ typedef struct gg_pass_run {
 	gg_made *made; /* by rules, in this run; in order */
 	size_t nmade, cap_made;
 	const char *at, *at_op; /* the node of the last rewrite, and its op */
+	bool replay;            /* of a run that was counted */
 } gg_pass_run;
 
 typedef struct gg_pass {

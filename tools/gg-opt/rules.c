@@ -52,7 +52,7 @@ bool rules_reach(gg_pass_run *p, const gg_map *ops)
 
 bool rules_run(gg_pass_run *p, gg_graph *g)
 {
-	gg_rule_host host = {p->d, apply, refused, p};
+	gg_rule_host host = {p->d, apply, refused, p, p->replay};
 	if (p->rules && !gg_rules_run(p->rules, g, &host))
 		return false;
 	return !p->pass->run || p->pass->run(p, g);

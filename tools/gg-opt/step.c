@@ -121,6 +121,7 @@ gg_model *steps_replay(step *s, size_t n, const gg_buf *bytes, const gg_model *l
 		int64_t had = left;
 		step again = {.pass = s[i].pass, .option = s[i].option, .noption = s[i].noption};
 		again.run.rules = s[i].run.rules;
+		again.run.replay = true;
 		crash_watch("pass", s[i].pass->name, &again.run, 0, 0, 0);
 		good = step_run(&again, &silent, m, &ops, &left, false);
 		crash_watch(0, 0, 0, 0, 0, 0);

@@ -18,6 +18,7 @@ typedef struct trial {
 	outcome want;
 	outcome moved[MOVES]; /* the old graph's, on inputs moved a little; made when needed */
 	int nmoved;
+	bool made;
 } trial;
 
 struct verify {
@@ -53,6 +54,7 @@ static void forget_moves(trial *t)
 {
 	while (t->nmoved)
 		outcome_fini(&t->moved[--t->nmoved]);
+	t->made = false;
 }
 
 static void forget(verify *v)
@@ -76,16 +78,22 @@ void verify_free(verify *v)
 }
 
 /* ---- what to compare with ----------------------------------------------------------------- */
-/* Inputs on which the graph itself fails, such as a divisor of 0, are drawn again; tamer ones in the end. */
-static bool draw(verify *v, gg_diag *d, size_t i, gg_model *m, int *redrawn)
+/* Inputs on which the graph itself fails, such as a divisor of 0, are drawn again; tamer ones in the end.
+ * *why: what it said the first time. */
+static bool draw(verify *v, size_t i, gg_model *m, int *redrawn, gg_buf *why)
 {
 	trial *t = &v->trial[i];
 	for (int k = 0; k < DRAWS && !t->drawn; k++) {
-		gg_diag silent = {.silent = true, .quiet = true, .where = d->where};
+		gg_buf said = {0};
+		gg_diag own = {.quiet = true, .hold = &said};
 		t->s = (sample){.kind = k < DRAWS / 2 ? (sample_kind)(i % SAMPLE_KINDS) : NORMAL,
 		                .seed = i * DRAWS + (uint64_t)k + 1};
-		t->drawn = sample_draw(&silent, m, &t->s) &&
-		           sample_run(&silent, &v->before, m, &t->s, 0, 0, &t->want);
+		t->drawn = sample_draw(&own, m, &t->s) &&
+		           sample_run(&own, &v->before, m, &t->s, 0, 0, &t->want);
+		if (!t->drawn && !why->p)
+			gg_buf_printf(why, "%s inputs: %s", sample_kind_name[t->s.kind],
+			              said.p ? said.p : "");
+		gg_buf_fini(&said);
 		if (t->drawn)
 			return true;
 		++*redrawn;
@@ -95,38 +103,32 @@ static bool draw(verify *v, gg_diag *d, size_t i, gg_model *m, int *redrawn)
 	return false;
 }
 
-/* Says why the graph does not run. */
-static void tell_failure(verify *v, gg_diag *d, gg_model *m)
-{
-	gg_buf why = {0};
-	gg_diag own = {.quiet = true, .hold = &why};
-	sample s = {.seed = 1};
-	outcome o = {0};
-	if (sample_draw(&own, m, &s))
-		sample_run(&own, &v->before, m, &s, 0, 0, &o);
-	outcome_fini(&o);
-	sample_fini(&s);
-	gg_note(d,
-	        "--verify: the graph as it is runs on no inputs that were made up for it, so passes are not "
-	        "compared: %s",
-	        why.p ? why.p : "it ran once");
-	gg_buf_fini(&why);
-}
-
 bool verify_start(verify *v, gg_diag *d, gg_model *m)
 {
 	int redrawn = 0;
 	size_t drawn = 0;
+	gg_buf why = {0};
 	forget(v);
 	if (!model_save(d, m, &v->before))
 		return false;
 	for (size_t i = 0; i < v->n; i++)
-		drawn += draw(v, d, i, m, &redrawn);
+		drawn += draw(v, i, m, &redrawn, &why);
 	if (!drawn)
-		tell_failure(v, d, m);
+		gg_note(
+		    d,
+		    "--verify: the graph as it is runs on no inputs that were made up for it, so passes are "
+		    "not compared (%s)",
+		    why.p);
+	else if (drawn < v->n)
+		gg_note(
+		    d,
+		    "--verify: the graph as it is failed on %d inputs: %zu of %zu comparisons are left out "
+		    "(%s)",
+		    redrawn, v->n - drawn, v->n, why.p);
 	else if (redrawn)
-		gg_note(d, "--verify: the graph as it is failed on %d inputs: others were drawn%s", redrawn,
-		        drawn < v->n ? ", not for all" : "");
+		gg_note(d, "--verify: the graph as it is failed on %d inputs: others were drawn (%s)",
+		        redrawn, why.p);
+	gg_buf_fini(&why);
 	return true;
 }
 
@@ -137,18 +139,31 @@ static bool within(double got, double want, double rtol, double atol)
 	       (isfinite(got) && isfinite(want) && fabs(got - want) <= atol + rtol * fabs(want));
 }
 
-/* The old graph with everything moved a little, MOVES times; those that fail say nothing. */
+/* The old graph with everything moved a little, MOVES times. One that fails excuses nothing, and is told. */
 static void make_moves(const verify *v, gg_diag *d, trial *t, const gg_model *like)
 {
-	for (int k = t->nmoved ? MOVES : 0; k < MOVES; k++) {
-		gg_diag silent = {.silent = true, .quiet = true, .where = d->where};
+	gg_buf why = {0};
+	for (int k = t->made ? MOVES : 0; k < MOVES; k++) {
+		gg_buf said = {0};
+		gg_diag own = {.quiet = true, .hold = &said};
 		outcome *o = &t->moved[t->nmoved];
-		if (sample_run(&silent, &v->before, like, &t->s, ULPS, (uint64_t)k + 7, o) &&
-		    o->n == t->want.n)
+		if (sample_run(&own, &v->before, like, &t->s, ULPS, (uint64_t)k + 7, o) && o->n == t->want.n)
 			t->nmoved++;
 		else
 			outcome_fini(o);
+		if (!why.p && said.p)
+			gg_buf_str(&why, said.p);
+		gg_buf_fini(&said);
 	}
+	if (!t->made && t->nmoved < MOVES)
+		gg_note(
+		    d,
+		    "--verify: the graph before the pass did not run on %d of %d inputs that were moved a "
+		    "little: they excuse no difference (%s inputs: %s)",
+		    MOVES - t->nmoved, MOVES, sample_kind_name[t->s.kind],
+		    why.p ? why.p : "it has other results");
+	t->made = true;
+	gg_buf_fini(&why);
 }
 
 static bool shaky(const trial *t, size_t r, int64_t i, double got)
@@ -379,23 +394,39 @@ static claim claim_of(const step *s)
 	return (claim){s->pass->exact || moves, moves, s->pass->tames};
 }
 
-/* Rewrites that only move and cast, among others that round. */
-static bool hold_moves(const verify *v, gg_diag *d, step *s, size_t trial, gg_model *m)
+/* Not compared by themselves, as the graph before them does not run though that after the pass does. */
+static void tell_moves(gg_diag *d, const stretch *a, bool made, const char *why)
+{
+	gg_note(
+	    d,
+	    "--verify: pass '%s', rewrites %lld to %lld: what only moves and casts is not held to every bit, "
+	    "as the graph before it %s%s",
+	    a->s->pass->name, (long long)a->from + 1, (long long)a->to,
+	    made ? "does not run: " : "cannot be made again", made ? why : "");
+}
+
+/* Rewrites that only move and cast, among others that round. *told: what could not be run. */
+static bool hold_moves(const verify *v, gg_diag *d, step *s, size_t trial, gg_model *m, bool *told)
 {
 	stretch a = {.s = s, .trial = trial, .claim = {true, true, false}};
 	bool good = true;
 	for (size_t k = 0; good && next_moves(s, &k, &a.from, &a.to);) {
-		gg_diag silent = {.silent = true, .quiet = true, .where = d->where};
-		gg_buf one = {0}, two = {0};
+		gg_buf one = {0}, two = {0}, why = {0};
+		gg_diag own = {.quiet = true, .hold = &why};
 		outcome want = {0}, got = {0};
 		a.want = &want;
-		good = !graph_at(v, s, m, a.from, &one) || !graph_at(v, s, m, a.to, &two) ||
-		       !sample_run(&silent, &one, m, &v->trial[trial].s, 0, 0, &want) ||
-		       hold(v, d, &a, &two, m, &got);
+		bool made = graph_at(v, s, m, a.from, &one) && graph_at(v, s, m, a.to, &two);
+		bool ran = made && sample_run(&own, &one, m, &v->trial[trial].s, 0, 0, &want);
+		if (ran)
+			good = hold(v, d, &a, &two, m, &got);
+		else if (!*told)
+			tell_moves(d, &a, made, why.p ? why.p : "");
+		*told |= !ran;
 		outcome_fini(&want);
 		outcome_fini(&got);
 		gg_buf_fini(&one);
 		gg_buf_fini(&two);
+		gg_buf_fini(&why);
 	}
 	return good;
 }
@@ -403,14 +434,15 @@ static bool hold_moves(const verify *v, gg_diag *d, step *s, size_t trial, gg_mo
 bool verify_pass(verify *v, gg_diag *d, step *s, gg_model *m)
 {
 	gg_buf now = {0};
-	bool good = model_save(d, m, &now);
+	bool good = model_save(d, m, &now), told = false;
 	for (size_t i = 0; good && i < v->n; i++) {
 		trial *t = &v->trial[i];
 		stretch all = {s, i, 0, count_rewrites(s), &t->want, claim_of(s)};
 		outcome got = {0};
 		if (!t->drawn)
 			continue;
-		good = hold(v, d, &all, &now, m, &got) && (all.claim.exact || hold_moves(v, d, s, i, m));
+		good = hold(v, d, &all, &now, m, &got) &&
+		       (all.claim.exact || hold_moves(v, d, s, i, m, &told));
 		forget_moves(t);
 		outcome_fini(&t->want);
 		t->want = got;
