@@ -80,7 +80,7 @@ says() { # RULE TEXT...
 	says 'Relu(x) => If(x)' 'If has a body, which no rule can make'
 	says 'Softmax(x){axis=k} => Transpose(x){perm=k}' "attribute 'perm' of Transpose is of another type than 'k'"
 	says 'Relu(x) keep => x' 'the left side is kept, so nothing is replaced'
-	says '' 'expected a rule'
+	says ' ' 'expected a rule'
 	printf 'Neg(Neg(x)) => x\nRelu(x)\n  => Bogus(x)\n' >bad.rules
 	run gg-opt --rules=bad.rules /dev/null
 	[ "$status" = 2 ]
