@@ -52,7 +52,14 @@ run GG_FAKE_SM=80 "${steps[@]}"
 says 5 'another kind of device' "selected for sm_90, and this machine's device is an sm_80: select it for 'cuda' or 'cuda:sm_80'"
 run GG_FAKE_DRIVER=12020 "${steps[@]}"
 says 5 'an older driver' "node 'a2' (Softmax): target 'cuda': the driver, for CUDA 12.2, does not load a kernel that a newer CUDA compiled, NVRTC 13.0.0: build"
-gg-select -q --target=cuda:sm_90 cuda/branches.gg | gg-build -q --tune=2 -o "$tmp/t.plan" 2>"$tmp/log"
+gg-select -q --target=cuda:sm_90 cuda/branches.gg | gg-build -q --tune=2 --save-choices="$tmp/timed" -o "$tmp/t.plan" 2>"$tmp/log"
+sed 's/, [^,]* ms$//' "$tmp/timed" >"$tmp/untimed"
+for k in 1 2; do
+	gg-select -q --target=cuda:sm_90 cuda/branches.gg |
+		gg-build -q --tune=$k --choices="$tmp/untimed" --save-choices="$tmp/tuned$k" -o "$tmp/k.plan" 2>"$tmp/log"
+done
+! cmp -s "$tmp/timed" "$tmp/untimed" && cmp "$tmp/untimed" "$tmp/tuned1" && cmp "$tmp/timed" "$tmp/tuned2"
+check $? 'a choice without a time is measured by who tunes, and is taken otherwise'
 measured=("${steps[@]/b.plan/t.plan}")
 run "${measured[@]}"
 says 0 'algorithms of the plan'

@@ -4,7 +4,8 @@
  *
  * behind the line "gg-choices 1", and behind "deterministic" where only such algorithms were to be chosen. A
  * choice holds for the library that made it; another one chooses again, which is said once. A choice "?"
- * is open: that there is something to choose is known, and it is chosen when the plan is loaded. */
+ * is open: that there is something to choose is known, and it is chosen when the plan is loaded. One that was
+ * measured ends in its time; the others are proposals, which give way where a run is to measure. */
 #include "cuda.h"
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,8 @@ const char *cuda_choice(const char *library, const char *key)
 {
 	const choice *c = find(key);
 
-	if (!c || !strcmp(c->text, "?") || (cuda_deterministic && !c->deterministic))
+	if (!c || !strcmp(c->text, "?") || (cuda_deterministic && !c->deterministic) ||
+	    (cuda_tune() > 1 && !strstr(c->text, " ms")))
 		return NULL;
 	if (holds(c->library, library))
 		return c->text;

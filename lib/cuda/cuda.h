@@ -192,7 +192,7 @@ bool cuda_own(void);                         /* for tests: it is taken wherever 
 bool cuda_wgmma_make(gg_diag *d, const cuda_wgmma *o, cuda_wgmma_plan *p);
 /* What was measured: is it better than the libraries? 0: nobody knows; below 0: it is not. */
 int cuda_wgmma_known(const cuda_wgmma *o);
-void cuda_wgmma_judge(const cuda_wgmma *o, bool better); /* for those who come later */
+void cuda_wgmma_judge(const cuda_wgmma *o, bool better, float ms); /* for those who come later */
 bool cuda_wgmma_run(gg_diag *d, const cuda_wgmma_plan *p, const void *x, const void *w, const void *scale,
                     const void *shift, const void *add, void *y);
 

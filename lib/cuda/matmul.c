@@ -574,7 +574,7 @@ static bool choose_engine(gg_call *c, product *p, const shape *m, cuda_head *h, 
 		gg_verbose(c->d, "node '%s': %.4f ms by a kernel of our own, %.4f ms by the libraries",
 		           gg_node_name(c->node), (double)p->own.ms, (double)other);
 		own = p->own.ms > 0 && p->own.ms < other;
-		cuda_wgmma_judge(&o, own);
+		cuda_wgmma_judge(&o, own, own ? p->own.ms : other);
 	}
 	if (!own) {
 		p->own.k.f = NULL;

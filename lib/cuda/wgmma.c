@@ -366,13 +366,14 @@ int cuda_wgmma_known(const cuda_wgmma *o)
 {
 	char key[256];
 	const char *text = cuda_choice(library(), key_of("kernel of product", o, key));
-	return !text ? 0 : !strcmp(text, "own") ? 1 : -1;
+	return !text ? 0 : !strncmp(text, "own", 3) ? 1 : -1;
 }
 
-void cuda_wgmma_judge(const cuda_wgmma *o, bool better)
+void cuda_wgmma_judge(const cuda_wgmma *o, bool better, float ms)
 {
-	char key[256];
-	cuda_choose(library(), key_of("kernel of product", o, key), better ? "own" : "library");
+	char key[256], text[64];
+	snprintf(text, sizeof text, "%s, %.4g ms", better ? "own" : "library", (double)ms);
+	cuda_choose(library(), key_of("kernel of product", o, key), text);
 }
 
 /* Below 0: nobody has measured. */
