@@ -206,16 +206,27 @@ void cuda_stem_release(gg_call *c);
  * not. False: reported. */
 bool cuda_conv_norm(gg_call *c, void **norm);
 
-/* ---- flash.c ----------------------------------------------------------------------------------- */
+/* ---- attend.c ---------------------------------------------------------------------------------- */
 typedef struct cuda_attend {
-	gg_dtype dtype;
-	int64_t batch, heads, q, kv, size, vsize;
-	int64_t sq[4], sk[4], sv[4], sy[4]; /* strides: batch, head, position, element */
-	float scale;
+	gg_dtype dtype, mask; /* mask: 0, there is none */
+	bool tf32, lengths;
+	int64_t batch, heads, group, q, kv, size, vsize; /* group: heads that share their keys */
+	int64_t sq[4], sk[4], sv[4], sy[4], sm[4];       /* strides: batch, head, position, element */
+	int64_t columns;           /* of the mask: later keys are not seen; up to 1: all are */
+	int64_t past, left, right; /* query i stands at i + past; windows, -1: none */
+	double scale, cap;         /* cap 0: none */
 } cuda_attend;
-/* Whether it serves, where all that is read lies at 16 bytes. `defines` say the shape: see attention.c. */
+/* What the sources of its kernels begin with, after the lines that say the shape. */
+extern const char cuda_attend_text[];
+void cuda_attend_defines(gg_buf *b, const cuda_attend *o);
+/* All that is read lies in pieces of so many elements, at addresses that are multiples. */
+bool cuda_attend_aligned(const cuda_attend *o, int64_t piece);
+/* Its arguments: queries, keys, values, mask, lengths, y. */
+bool cuda_attend_make(gg_diag *d, const cuda_attend *o, cuda_kernel *k);
+
+/* ---- flash.c ----------------------------------------------------------------------------------- */
 bool cuda_flash_fits(const cuda_attend *o);
-bool cuda_flash_make(gg_diag *d, const cuda_attend *o, const char *defines, cuda_kernel *k);
+bool cuda_flash_make(gg_diag *d, const cuda_attend *o, cuda_kernel *k);
 bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, const void *q, const void *key,
                     const void *v, void *y);
 

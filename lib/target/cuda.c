@@ -73,34 +73,62 @@ static bool ok_norm(const gg_node *n, const char **why)
 	return true;
 }
 
+/* Elements of a head of input i, which has so many heads; below 0: not known. */
+static int64_t head_size(const gg_node *n, int i, const char *heads)
+{
+	const gg_shape *s = &gg_in(n, i)->shape;
+	gg_dim last = s->rank < 3 ? -1 : s->dim[s->rank - 1];
+	if (s->rank < 3 || !gg_dim_known(last))
+		return -1;
+	return s->rank == 4 ? last : last / gg_get_int(n, heads);
+}
+
+static bool ok_heads(int64_t size, const char **why)
+{
+	if (size < 0)
+		return no(why, "the size of heads is not known");
+	return (size > 0 && size <= 256) || no(why, "the size of heads");
+}
+
 static bool ok_attention(const gg_node *n, const char **why)
 {
-	const gg_value *v[] = {gg_in(n, 0), gg_in(n, 1), gg_in(n, 2)};
-	for (int i = 3; i < gg_nargs(n); i++)
-		if (gg_in(n, i))
-			return no(why, i == 3 ? "a mask" : "a cache or lengths");
-	for (int i = 1; i < n->nout; i++)
-		if (n->out[i])
-			return no(why, "outputs but the first");
-	if (gg_get_int(n, "is_causal") || gg_get_float(n, "softcap") > 0 ||
-	    gg_find_attr(n, "softmax_precision") || gg_get_int(n, "left_window_size") >= 0 ||
-	    gg_get_int(n, "right_window_size") >= 0)
-		return no(why, "is_causal, softcap, softmax_precision or a window");
-	for (int i = 0; i < 3; i++)
-		if (!gg_shape_known(&v[i]->shape) || v[i]->dtype != v[0]->dtype)
-			return no(why, "sizes that are not known, or several dtypes");
-	bool four = v[0]->shape.rank == 4;
-	if (four ? v[0]->shape.dim[1] != v[1]->shape.dim[1]
-	         : gg_get_int(n, "q_num_heads") != gg_get_int(n, "kv_num_heads"))
-		return no(why, "heads that share keys");
-	int64_t keys = v[1]->shape.dim[v[1]->shape.rank - 2];
-	return (keys > 0 && keys <= 8192) || no(why, "number of keys");
+	const gg_value *mask = gg_in(n, 3);
+	const gg_attr *precision = gg_find_attr(n, "softmax_precision");
+	gg_dtype t = gg_in(n, 0)->dtype;
+	if (!gg_out(n, 0))
+		return no(why, "output 0 is not read");
+	if (gg_out(n, 3))
+		return no(why, "output 3: the scores");
+	if (precision && precision->i == 11 && t != GG_F64)
+		return no(why, "softmax_precision");
+	for (int i = 1; i < gg_nargs(n); i++)
+		if (gg_in(n, i) && i != 3 && i != 6 && gg_in(n, i)->dtype != t)
+			return no(why, "several dtypes");
+	if (mask && (mask->shape.rank < 0 || !(NUMBERS & GG_DT(mask->dtype))))
+		return no(why, "dtype or rank of the mask");
+	return ok_heads(head_size(n, 0, "q_num_heads"), why) &&
+	       ok_heads(head_size(n, 2, "kv_num_heads"), why);
 }
 
 static bool ok_packed(const gg_node *n, const char **why)
 {
 	const gg_shape *x = &gg_in(n, 0)->shape;
-	return (gg_shape_known(x) && x->dim[1] > 0 && x->dim[1] <= 8192) || no(why, "number of rows");
+	bool known = x->rank == 3 && gg_dim_known(x->dim[2]);
+	return ok_heads(known ? x->dim[2] / 3 / gg_get_int(n, "heads") : -1, why);
+}
+
+/* Tensor cores take pieces of 8. */
+static bool ok_attention_tf32(const gg_node *n, const char **why)
+{
+	return ok_attention(n, why) &&
+	       ((head_size(n, 0, "q_num_heads") % 8 == 0 && head_size(n, 2, "kv_num_heads") % 8 == 0) ||
+	        no(why, "the size of heads"));
+}
+
+static bool ok_packed_tf32(const gg_node *n, const char **why)
+{
+	return ok_packed(n, why) && (gg_in(n, 0)->shape.dim[2] / 3 / gg_get_int(n, "heads") % 8 == 0 ||
+	                             no(why, "the size of heads"));
 }
 
 static bool is_fixed(const gg_value *v) { return !v || gg_is_const(v) || v->kind == GG_PARAM || v->content; }

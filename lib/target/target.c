@@ -273,13 +273,22 @@ bool gg_row_takes(const gg_row *r, const gg_node *n, const char **why)
 	return !r->ok || r->ok(n, why);
 }
 
+static bool takes_dtype(const gg_row *r, const gg_node *n)
+{
+	const gg_value *v = r->slot < 0 ? gg_out(n, 0) : gg_in(n, r->slot);
+	return v && r->dtypes & GG_DT(v->dtype);
+}
+
 const gg_row *gg_target_why(const gg_target *t, const gg_node *n, const char **why)
 {
 	span s = rows_of(t, n->op);
-	*why = "op";
+	const char *now = "op";
+	*why = now;
 	for (int i = s.from; i < s.to; i++)
-		if (gg_row_takes(&t->rows[i], n, why))
+		if (gg_row_takes(&t->rows[i], n, &now))
 			return &t->rows[i];
+		else if (i == s.from || takes_dtype(&t->rows[i], n))
+			*why = now; /* not of a row for another dtype */
 	return t->ref_fallback && n->op->eval ? &ref_row : 0;
 }
 
@@ -287,12 +296,6 @@ const gg_row *gg_target_row(const gg_target *t, const gg_node *n)
 {
 	const char *why;
 	return gg_target_why(t, n, &why);
-}
-
-static bool takes_dtype(const gg_row *r, const gg_node *n)
-{
-	const gg_value *v = r->slot < 0 ? gg_out(n, 0) : gg_in(n, r->slot);
-	return v && r->dtypes & GG_DT(v->dtype);
 }
 
 const gg_row *gg_target_chosen(const gg_target *t, const gg_node *n)
