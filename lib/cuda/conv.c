@@ -1,5 +1,6 @@
-/* Conv and FusedConv: cuDNN where it has an engine, else a kernel of our own, plain and slow.
+/* Conv, FusedConv and ConvTranspose: cuDNN where it has an engine, else a kernel of our own, plain and slow.
  *
+ * A transposed convolution is the convolution that it undoes, walked `back`: its `in` is then the result.
  * Bias, a term of the result's shape and a Relu are part of the engine where cuDNN can; the rest of
  * the run follows as one kernel over the output. Half types and tf32 are computed channels-last,
  * with the channels of a small input padded to what the tensor cores take. */
@@ -37,27 +38,46 @@ static int64_t volume(const dnn_conv *o, int64_t batch, int64_t channels, const 
 	return n;
 }
 
+static int64_t x_channels(const dnn_conv *o) { return o->back ? o->cout : o->cin; }
+static int64_t y_channels(const dnn_conv *o) { return o->back ? o->cin : o->cout; }
+
+static int64_t x_volume(const dnn_conv *o)
+{
+	return volume(o, o->batch, x_channels(o), o->back ? o->out : o->in);
+}
+
+static int64_t y_volume(const dnn_conv *o)
+{
+	return volume(o, o->batch, y_channels(o), o->back ? o->in : o->out);
+}
+
 static bool describe(gg_call *c, dnn_conv *o, bool tf32)
 {
-	const gg_shape *x = &c->in[0].shape, *w = &c->in[1].shape;
+	const gg_shape *w = &c->in[1].shape, *large = &c->in[0].shape, *small = &c->out[0].shape;
+	bool back = !strcmp(c->node->op->name, "ConvTranspose");
 	gg_window win;
-	if (!gg_window_conv(c->d, c->node, x, w, &win))
+	if (!(back ? gg_window_conv_transpose : gg_window_conv)(c->d, c->node, large, w, &win))
 		return false;
+	if (back) {
+		large = &c->out[0].shape;
+		small = &c->in[0].shape;
+	}
 	memset(o, 0, sizeof *o);
+	o->back = back;
 	o->dtype = c->out[0].dtype;
 	o->tf32 = tf32;
 	o->nhwc = tf32 || gg_dtype_size(o->dtype) == 2 ||
 	          (c->in_layout[0] == GG_NHWC && c->out_layout[0] == GG_NHWC);
 	o->nd = win.nd < 2 ? 2 : win.nd;
-	o->batch = x->dim[0];
-	o->cin = x->dim[1];
+	o->batch = large->dim[0];
+	o->cin = large->dim[1];
 	o->cout = w->dim[0];
 	o->group = win.group;
 	for (int i = 0; i < o->nd; i++) {
 		int a = i - (o->nd - win.nd);
-		o->in[i] = a < 0 ? 1 : x->dim[2 + a];
+		o->in[i] = a < 0 ? 1 : large->dim[2 + a];
 		o->kernel[i] = a < 0 ? 1 : win.kernel[a];
-		o->out[i] = a < 0 ? 1 : c->out[0].shape.dim[2 + a];
+		o->out[i] = a < 0 ? 1 : small->dim[2 + a];
 		o->stride[i] = a < 0 ? 1 : win.stride[a];
 		o->dilation[i] = a < 0 ? 1 : win.dilation[a];
 		o->before[i] = a < 0 ? 0 : win.begin[a];
@@ -205,16 +225,28 @@ static int absorb(gg_call *c, conv *k, dnn_conv *o, cuda_head *h, bool open)
 
 /* ---- our own kernel ---------------------------------------------------------------------------- */
 
+/* A thread makes the element of channel k at o. */
 static const char direct_text[] =
     "KERNEL(const T *in, const T *w, T *out)\n{\nSPREAD(t, TOTAL) {\n"
     "\tINDEX r = t; long n, k, o[3];\n"
-    "\tif (YLAST) { k = r % COUT; r /= COUT; }\n"
-    "\to[2] = r % O2; r /= O2; o[1] = r % O1; r /= O1; o[0] = r % O0; r /= O0;\n"
-    "\tif (!YLAST) { k = r % COUT; r /= COUT; }\n"
+    "\tif (YLAST) { k = r % YC; r /= YC; }\n"
+    "\to[2] = r % Y2; r /= Y2; o[1] = r % Y1; r /= Y1; o[0] = r % Y0; r /= Y0;\n"
+    "\tif (!YLAST) { k = r % YC; r /= YC; }\n"
     "\tn = r;\n"
-    "\tconst long first = k / (COUT / GROUPS) * CW;\n"
     "\tC s = 0;\n"
     "\tfor (int a = 0; a < K0; a++) for (int b = 0; b < K1; b++) for (int g = 0; g < K2; g++) {\n"
+    "#if BACK\n"
+    /* the windows that have o at this place of theirs */
+    "\t\tconst long z = o[0] + B0 - a * D0, h = o[1] + B1 - b * D1, v = o[2] + B2 - g * D2;\n"
+    "\t\tif (z < 0 || z % S0 || z / S0 >= O0 || h < 0 || h % S1 || h / S1 >= O1 || v < 0 || v % S2 || v / S2 "
+    ">= O2) continue;\n"
+    "\t\tconst long first = k / CW * (COUT / GROUPS);\n"
+    "\t\tfor (long c = first; c < first + COUT / GROUPS; c++)\n"
+    "\t\t\ts += ld(in[XLAST ? (((n * O0 + z / S0) * O1 + h / S1) * O2 + v / S2) * COUT + c"
+    " : (((n * COUT + c) * O0 + z / S0) * O1 + h / S1) * O2 + v / S2])"
+    " * ld(w[(((c * CW + k % CW) * K0 + a) * K1 + b) * K2 + g]);\n"
+    "#else\n"
+    "\t\tconst long first = k / (COUT / GROUPS) * CW;\n"
     "\t\tconst long z = o[0] * S0 - B0 + a * D0, h = o[1] * S1 - B1 + b * D1, v = o[2] * S2 - B2 + g * D2;\n"
     "\t\tif (z < 0 || z >= I0 || h < 0 || h >= I1 || v < 0 || v >= I2) continue;\n"
     "\t\tfor (long i = 0; i < CW; i++) {\n"
@@ -222,7 +254,9 @@ static const char direct_text[] =
     "\t\t\ts += ld(in[XLAST ? (((n * I0 + z) * I1 + h) * I2 + v) * CIN + c"
     " : (((n * CIN + c) * I0 + z) * I1 + h) * I2 + v])"
     " * ld(w[(((k * CW + i) * K0 + a) * K1 + b) * K2 + g]);\n"
-    "\t\t}\n\t}\n"
+    "\t\t}\n"
+    "#endif\n"
+    "\t}\n"
     "\tout[t] = st(s, is<T>());\n}\n}\n";
 
 static bool make_direct(gg_call *c, conv *k, const dnn_conv *o)
@@ -232,20 +266,21 @@ static bool make_direct(gg_call *c, conv *k, const dnn_conv *o)
 	gg_buf_printf(
 	    &b,
 	    "#define INDEX unsigned%s\n#define T %s\n#define C %s\n#define TOTAL %lluu\n#define CIN %lldL\n"
-	    "#define COUT %lldL\n#define GROUPS %lldL\n#define CW %lldL\n#define XLAST %d\n#define YLAST "
-	    "%d\n",
+	    "#define COUT %lldL\n#define GROUPS %lldL\n#define CW %lldL\n#define YC %lldL\n"
+	    "#define XLAST %d\n#define YLAST %d\n#define BACK %d\n",
 	    total >> 31 ? " long" : "", cuda_type(o->dtype), o->dtype == GG_F64 ? "double" : "float",
 	    (unsigned long long)total, (long long)o->cin, (long long)o->cout, (long long)o->group,
-	    (long long)(o->cin / o->group), c->in_layout[0] == GG_NHWC, c->out_layout[0] == GG_NHWC);
+	    (long long)(o->cin / o->group), (long long)y_channels(o), c->in_layout[0] == GG_NHWC,
+	    c->out_layout[0] == GG_NHWC, o->back);
 	for (int i = 0; i < 3; i++) {
 		int a = i - (3 - o->nd);
 		gg_buf_printf(&b,
 		              "#define I%d %lldL\n#define O%d %lldL\n#define K%d %lldL\n#define S%d %lldL\n"
-		              "#define D%d %lldL\n#define B%d %lldL\n",
+		              "#define D%d %lldL\n#define B%d %lldL\n#define Y%d %c%d\n",
 		              i, (long long)(a < 0 ? 1 : o->in[a]), i, (long long)(a < 0 ? 1 : o->out[a]), i,
 		              (long long)(a < 0 ? 1 : o->kernel[a]), i, (long long)(a < 0 ? 1 : o->stride[a]),
 		              i, (long long)(a < 0 ? 1 : o->dilation[a]), i,
-		              (long long)(a < 0 ? 0 : o->before[a]));
+		              (long long)(a < 0 ? 0 : o->before[a]), i, o->back ? 'I' : 'O', i);
 	}
 	bool good = cuda_compile(c->d, b.p, direct_text, &k->direct);
 	cuda_spread(&k->direct, total, 256);
@@ -268,7 +303,7 @@ static size_t take(gg_call *c, size_t bytes)
  * quarter of the places, zeros around them: tensor cores take 16 channels better than 3. */
 static bool fold_shape(const dnn_conv *o, dnn_conv *f)
 {
-	if (!o->nhwc || o->nd != 2 || o->group != 1 || o->cin > 4 || o->dtype == GG_F64)
+	if (!o->nhwc || o->back || o->nd != 2 || o->group != 1 || o->cin > 4 || o->dtype == GG_F64)
 		return false;
 	*f = *o;
 	f->cin = 16;
@@ -349,7 +384,7 @@ static bool fold_weight(gg_call *c, conv *k, const dnn_conv *o, const dnn_conv *
 static int64_t padded_channels(const dnn_conv *o)
 {
 	int64_t by = o->dtype == GG_F32 ? 4 : 8;
-	return o->nhwc && o->group == 1 && o->dtype != GG_F64 && (o->dtype != GG_F32 || o->tf32)
+	return o->nhwc && !o->back && o->group == 1 && o->dtype != GG_F64 && (o->dtype != GG_F32 || o->tf32)
 	           ? (o->cin + by - 1) / by * by
 	           : o->cin;
 }
@@ -359,7 +394,7 @@ static bool make_reorder_y(gg_call *c, conv *k, const dnn_conv *o)
 	gg_layout want = o->nhwc ? GG_NHWC : GG_PLAIN;
 	if (!k->to_y)
 		return true;
-	k->at_y = take(c, (size_t)volume(o, o->batch, o->cout, o->out) * gg_dtype_size(o->dtype));
+	k->at_y = take(c, (size_t)y_volume(o) * gg_dtype_size(o->dtype));
 	return cuda_reorder_make(c->d, o->dtype, &c->out[0].shape, want, (gg_layout)c->out_layout[0], 0,
 	                         &k->reorder_y);
 }
@@ -376,11 +411,11 @@ static bool make_moves(gg_call *c, conv *k, const dnn_conv *o, size_t workspace)
 		k->at_plan = take(c, workspace);
 		return make_fold(c, k, &f) && fold_weight(c, k, o, &f) && make_reorder_y(c, k, o);
 	}
-	k->to_x = o->cin != c->in[0].shape.dim[1] || c->in_layout[0] != want;
+	k->to_x = x_channels(o) != c->in[0].shape.dim[1] || c->in_layout[0] != want;
 	if (k->to_x) {
-		k->at_x = take(c, (size_t)volume(o, o->batch, o->cin, o->in) * size);
+		k->at_x = take(c, (size_t)x_volume(o) * size);
 		if (!cuda_reorder_make(c->d, o->dtype, &c->in[0].shape, (gg_layout)c->in_layout[0], want,
-		                       o->cin, &k->reorder_x))
+		                       x_channels(o), &k->reorder_x))
 			return false;
 	}
 	if (!make_reorder_y(c, k, o))
@@ -410,7 +445,7 @@ static bool one_place(const dnn_conv *o)
 /* Has it rows of channels, and numbers by channel that are known? */
 static bool may_own(const gg_call *c, const conv *k, const dnn_conv *o)
 {
-	return o->nhwc && o->nd == 2 && o->group == 1 && c->in_const[1] && !k->to_y &&
+	return o->nhwc && !o->back && o->nd == 2 && o->group == 1 && c->in_const[1] && !k->to_y &&
 	       (k->bias < 0 || c->in_const[k->bias]);
 }
 
@@ -552,9 +587,24 @@ static bool compare_own(gg_call *c, conv *k, const dnn_conv *o, int known)
 
 static bool has_engine(const conv *k) { return k->plan || k->own.f || k->product.k.f; }
 
+/* cuDNN walks back a convolution that there is: nothing cropped, and what it makes is all of x. */
+static bool may_ask(const dnn_conv *o)
+{
+	bool good = !o->back || (o->cout > 0 && o->cin > 0);
+	for (int i = 0; i < o->nd && o->back && good; i++) {
+		int64_t room = o->in[i] + o->before[i] + o->after[i] - (o->kernel[i] - 1) * o->dilation[i] -
+		               1;
+		good = o->before[i] >= 0 && o->after[i] >= 0 && o->out[i] > 0 &&
+		       room / o->stride[i] + 1 == o->out[i];
+	}
+	return good;
+}
+
 /* A kernel of our own, or cuDNN's; false: reported, or there is none. */
 static bool choose_engine(gg_call *c, conv *k, const dnn_conv *o, const dnn_conv *asked, size_t *workspace)
 {
+	if (!may_ask(asked))
+		return false;
 	int known = dnn_conv_known(asked);
 	if (!known && (cuda_tune() < 2 || cuda_own()) && !estimate_own(c, k, o))
 		return false;

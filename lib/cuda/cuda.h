@@ -231,9 +231,10 @@ bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, cons
                     const void *v, void *y);
 
 /* ---- dnn.c: cuDNN's graph API ------------------------------------------------------------------ */
+/* `back`: x is what the convolution makes, y what it reads; the sizes are the convolution's all the same. */
 typedef struct dnn_conv {
 	gg_dtype dtype;
-	bool nhwc, tf32;
+	bool nhwc, tf32, back;
 	int nd; /* spatial axes */
 	int64_t batch, cin, cout, group;
 	int64_t in[3], kernel[3], out[3], stride[3], dilation[3], before[3], after[3];

@@ -3,6 +3,7 @@
  *     x, w ── convolution ──▶ · ── * scale ──▶ · ── + add, + bias ──▶ · ── relu ──▶ y
  *     x, w ── product ──▶ · ── + bias, + add ──▶ · ── relu, gelu ──▶ y
  *
+ * (or a convolution the other way, from what it makes to what it reads)
  * are asked for as one engine each; what lies between is virtual. Engines come from cuDNN's
  * heuristics, and the first that can be finalised is taken, or, where cuda_tune() is more than 1, the
  * fastest of so many. Plans are kept for the life of the process: networks repeat their layers. Most are
@@ -254,9 +255,28 @@ static desc tensor(build *b, int64_t id, kind how, cudnnDataType_t t, int64_t ba
 	return tensor_of(b, id, how, t, rank, dim, stride);
 }
 
+static const struct way {
+	cudnnBackendDescriptorType_t type;
+	cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
+} forward = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+  back = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+
 static desc convolution(build *b, desc x, desc w, desc y)
 {
 	const dnn_conv *o = b->o;
+	const struct way *to = o->back ? &back : &forward;
 	cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
 	cudnnDataType_t t = compute_type(o);
 	int64_t nd = o->nd;
@@ -273,13 +293,13 @@ static desc convolution(build *b, desc x, desc w, desc y)
 	set(b, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, nd, o->dilation);
 	set(b, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, nd, o->stride);
 	finish(b, c, "convolution");
-	op = make(b, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-	set(b, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c);
-	set(b, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-	set(b, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
-	set(b, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
-	set(b, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, st, 1, wide ? (void *)&one : &onef);
-	set(b, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, st, 1, wide ? (void *)&zero : &zerof);
+	op = make(b, to->type);
+	set(b, op, to->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c);
+	set(b, op, to->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
+	set(b, op, to->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
+	set(b, op, to->y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+	set(b, op, to->alpha, st, 1, wide ? (void *)&one : &onef);
+	set(b, op, to->beta, st, 1, wide ? (void *)&zero : &zerof);
 	finish(b, op, "convolution");
 	return op;
 }
@@ -328,11 +348,13 @@ static desc conv_graph(build *b)
 	           {!o->scale && o->bias, BIAS, CUDNN_POINTWISE_ADD},
 	           {o->relu, 0, CUDNN_POINTWISE_RELU_FWD}};
 	int left = o->scale + o->add + o->bias + o->relu;
+	int64_t n = 0, channels = o->back ? o->cin : o->cout;
+	const int64_t *out = o->back ? o->in : o->out;
 	desc op[6], x, w, y;
-	int64_t n = 0;
-	x = tensor(b, X, REAL, t, o->batch, o->cin, o->in);
+	x = o->back ? tensor(b, X, REAL, t, o->batch, o->cout, o->out)
+	            : tensor(b, X, REAL, t, o->batch, o->cin, o->in);
 	w = tensor(b, W, REAL, t, o->cout, o->cin / o->group, o->kernel);
-	y = tensor(b, left ? 1000 : Y, left ? VIRTUAL : REAL, left ? c : t, o->batch, o->cout, o->out);
+	y = tensor(b, left ? 1000 : Y, left ? VIRTUAL : REAL, left ? c : t, o->batch, channels, out);
 	op[n++] = convolution(b, x, w, y);
 	for (int i = 0; i < 5; i++) {
 		desc other = NULL, next;
@@ -340,11 +362,11 @@ static desc conv_graph(build *b)
 			continue;
 		left--;
 		if (all[i].id == ADD)
-			other = tensor(b, ADD, REAL, t, o->batch, o->cout, o->out);
+			other = tensor(b, ADD, REAL, t, o->batch, channels, out);
 		else if (all[i].id)
-			other = tensor(b, all[i].id, REAL, each, 1, o->cout, NULL);
-		next = tensor(b, left ? 1001 + i : Y, left ? VIRTUAL : REAL, left ? c : t, o->batch, o->cout,
-		              o->out);
+			other = tensor(b, all[i].id, REAL, each, 1, channels, NULL);
+		next = tensor(b, left ? 1001 + i : Y, left ? VIRTUAL : REAL, left ? c : t, o->batch, channels,
+		              out);
 		op[n++] = pointwise(b, all[i].mode, c, y, other, next);
 		y = next;
 	}

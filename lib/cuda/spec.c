@@ -19,12 +19,25 @@ typedef struct field {
 #f, offsetof(dnn_spec, conv.f), kind \
 	}
 static const field conv_fields[] = {
-    CONV(batch, NUMBER),   CONV(cin, NUMBER),     CONV(cout, NUMBER),
-    CONV(group, NUMBER),   CONV(in, NUMBERS),     CONV(kernel, NUMBERS),
-    CONV(out, NUMBERS),    CONV(stride, NUMBERS), CONV(dilation, NUMBERS),
-    CONV(before, NUMBERS), CONV(after, NUMBERS),  CONV(nhwc, FLAG),
-    CONV(tf32, FLAG),      CONV(scale, FLAG),     CONV(bias, FLAG),
-    CONV(add, FLAG),       CONV(relu, FLAG),      {0},
+    CONV(batch, NUMBER),
+    CONV(cin, NUMBER),
+    CONV(cout, NUMBER),
+    CONV(group, NUMBER),
+    CONV(in, NUMBERS),
+    CONV(kernel, NUMBERS),
+    CONV(out, NUMBERS),
+    CONV(stride, NUMBERS),
+    CONV(dilation, NUMBERS),
+    CONV(before, NUMBERS),
+    CONV(after, NUMBERS),
+    CONV(nhwc, FLAG),
+    CONV(back, FLAG),
+    CONV(tf32, FLAG),
+    CONV(scale, FLAG),
+    CONV(bias, FLAG),
+    CONV(add, FLAG),
+    CONV(relu, FLAG),
+    {0},
 };
 #define PRODUCT(f, kind) \
 	{ \

@@ -192,6 +192,8 @@ static bool stem_conv(const gg_node *n)
 	const gg_value *x = gg_in(n, 0), *w = gg_in(n, 1);
 	gg_diag silent = {.silent = true};
 	gg_window o;
+	if (strcmp(n->op->name, "Conv") && strcmp(n->op->name, "FusedConv"))
+		return false;
 	if (!(HALVES & GG_DT(x->dtype)) || x->layout != GG_PLAIN || x->shape.rank != 4 ||
 	    !gg_shape_known(&w->shape) || w->shape.dim[0] != 64 ||
 	    !gg_window_conv(&silent, n, &x->shape, &w->shape, &o))

@@ -197,6 +197,23 @@ conv() {
 	[ "$(grep -c 'note: choices of cuDNN 9.1.0, sm_90 are made again: here is cuDNN 9' err)" = 1 ]
 }
 
+@test "cuDNN walks convolutions back; one that crops is a kernel of our own" {
+	conv
+	cat >t.gg <<-END
+		input %x : f16[1,16,8,8]
+		const %w : f16[16,8,4,4] = normal(1, 0, 0.1)
+		%c = ConvTranspose(%x, %w) {strides=[2,2], pads=[1,1,1,1]}
+		output %c
+	END
+	gg-select -q --target=cuda --layout=auto t.gg -o t.s
+	gg-build -q --save-choices=t.txt t.s -o t.plan
+	[[ "$(sed -n 2p t.txt)" = *$'\t'conv\ f16\ *\ cin\ 8\ cout\ 16\ *\ in\ 16x16\ *\ out\ 8x8\ *\ nhwc\ back$'\t'engine\ * ]]
+	gg-build -q --choices=t.txt t.s | same t.plan
+	sed 's/1,1,1,1/-1,0,0,0/' t.gg | gg-select -q --target=cuda --layout=auto -o t.s
+	run -4 gg-build -q --save-choices=t.txt t.s -o t.plan
+	[ "$output" = "gg-build: t.s: there are no choices to write to 't.txt'" ]
+}
+
 @test "deterministic choices are marked, and others do not serve them" {
 	conv
 	gg-build -q --deterministic --save-choices=d.txt c.s -o d.plan
