@@ -1,6 +1,7 @@
 /* Moving elements: every such op is one or more strided copies. An element is its bytes. */
 #include "cuda.h"
 #include "../move.h"
+#include "../op/blocks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,12 +240,54 @@ static bool make_slice(gg_call *c, moves *m)
 	return cuda_copy_make(c->d, size_of(c), y->rank, y->dim, from, off, to, 0, &add(m, 0, 0)->copy);
 }
 
+/* Element i of an axis, outside or inside of the n that are there. */
+static const char source_text[] = "FN long source(long i, long n) {\n"
+                                  "\tconst long period = WRAP ? n : 2 * (n - 1);\n"
+                                  "\tif (EDGE) return i < 0 ? 0 : i >= n ? n - 1 : i;\n"
+                                  "\tif (!period) return 0;\n"
+                                  "\ti = (i % period + period) % period;\n"
+                                  "\treturn i < n ? i : period - i;\n}\n";
+
+/* Reads again what is there: count[i] elements of axis i, from `src` on. */
+static bool make_repeat(gg_call *c, moves *m, const int64_t *count, const int64_t *lead, int64_t src)
+{
+	const gg_shape *x = &c->in[0].shape, *y = &c->out[0].shape;
+	int64_t from[GG_MAX_RANK], total = gg_count(&c->out[0]);
+	const char *w = cuda_word(size_of(c));
+	char mode = gg_get_string(c->node, "mode")[0];
+	cuda_copy *out = &add(m, 0, 0)->copy;
+	gg_buf b = {0}, s = {0};
+	*out = (cuda_copy){.empty = total == 0};
+	if (!total)
+		return true;
+	for (int i = 0; i < y->rank; i++)
+		if (!count[i])
+			return gg_node_error(c->d, GG_MALFORMED, c->node,
+			                     "axis %d is empty: nothing to repeat", i);
+	gg_strides(x, from);
+	gg_buf_printf(&b, "#define INDEX unsigned%s\n#define WRAP %d\n#define EDGE %d\n",
+	              total >> 31 ? " long" : "", mode == 'w', mode == 'e');
+	gg_buf_printf(
+	    &s, "%sKERNEL(const %s *in, %s *out)\n{\nSPREAD(t, %lluu) {\n\tINDEX r = t; long o = %lldL;\n",
+	    source_text, w, w, (unsigned long long)total, (long long)src);
+	for (int i = y->rank; i-- > 0;)
+		gg_buf_printf(&s, "\to += source((long)(r %% %lldu) - %lldL, %lldL) * %lldL; r /= %lldu;\n",
+		              (long long)y->dim[i], (long long)lead[i], (long long)count[i],
+		              (long long)from[i], (long long)y->dim[i]);
+	gg_buf_str(&s, "\tout[t] = in[o];\n}\n}\n");
+	bool good = cuda_compile(c->d, b.p, s.p, &out->k);
+	cuda_spread(&out->k, total, 256);
+	gg_buf_fini(&b);
+	gg_buf_fini(&s);
+	return good;
+}
+
 static bool make_pad(gg_call *c, moves *m)
 {
 	const gg_shape *x = &c->in[0].shape, *y = &c->out[0].shape;
 	bool value = c->nin > 2 && c->in[2].dtype;
-	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], dim[GG_MAX_RANK], src = 0, dst = 0;
-	int64_t n;
+	int64_t from[GG_MAX_RANK], to[GG_MAX_RANK], dim[GG_MAX_RANK], lead[GG_MAX_RANK] = {0};
+	int64_t src = 0, dst = 0, n;
 	if (!cuda_known(c, 1) || !cuda_known(c, 3))
 		return false;
 	n = gg_count(&c->in[1]) / 2;
@@ -254,13 +297,35 @@ static bool make_pad(gg_call *c, moves *m)
 	for (int64_t j = 0; j < n; j++) {
 		int axis = (int)gg_eval_axis(number(c, 3, j, j), x->rank);
 		int64_t before = number(c, 1, j, 0), after = number(c, 1, n + j, 0);
+		lead[axis] = before > 0 ? before : 0;
 		src += before < 0 ? -before * from[axis] : 0;
-		dst += before > 0 ? before * to[axis] : 0;
+		dst += lead[axis] * to[axis];
 		dim[axis] += (before < 0 ? before : 0) + (after < 0 ? after : 0);
 		dim[axis] = dim[axis] < 0 ? 0 : dim[axis];
 	}
+	if (gg_get_string(c->node, "mode")[0] != 'c')
+		return make_repeat(c, m, dim, lead, src);
 	return fill_make(c->d, size_of(c), gg_count(&c->out[0]), !value, &add(m, value ? 2 : -1, 0)->copy) &&
 	       cuda_copy_make(c->d, size_of(c), x->rank, dim, from, src, to, dst, &add(m, 0, 0)->copy);
+}
+
+/* DepthToSpace and SpaceToDepth, in the order in which the result lies. */
+static bool make_blocks(gg_call *c, moves *m, bool to_wide)
+{
+	const gg_shape *x = &c->in[0].shape, *y = &c->out[0].shape;
+	int64_t dim[6], deep[6], flat[6], in[GG_MAX_RANK], out[GG_MAX_RANK];
+	int64_t *from = to_wide ? deep : flat, *to = to_wide ? flat : deep;
+	cuda_strides(x, (gg_layout)c->in_layout[0], x, GG_PLAIN, in);
+	cuda_strides(y, (gg_layout)c->out_layout[0], y, GG_PLAIN, out);
+	blocks_of(c->node, to_wide ? y : x, to_wide ? in : out, to_wide ? out : in, dim, deep, flat);
+	for (int i = 1; i < 6; i++)
+		for (int j = i; j > 0 && to[j] > to[j - 1]; j--)
+			for (int k = 0; k < 3; k++) {
+				int64_t *a = k == 0 ? dim : k == 1 ? from : to, t = a[j];
+				a[j] = a[j - 1];
+				a[j - 1] = t;
+			}
+	return cuda_copy_make(c->d, size_of(c), 6, dim, from, 0, to, 0, &add(m, 0, 0)->copy);
 }
 
 static bool make_reorder(gg_call *c, moves *m)
@@ -283,6 +348,8 @@ static bool prepare(gg_call *c)
 		return make_expand(c, m);
 	if (!strcmp(name, "Pad"))
 		return make_pad(c, m);
+	if (!strcmp(name, "DepthToSpace") || !strcmp(name, "SpaceToDepth"))
+		return make_blocks(c, m, *name == 'D');
 	if (!strcmp(name, "Reorder"))
 		return make_reorder(c, m);
 	return make_same(c, m);

@@ -1,4 +1,5 @@
-/* Elements that hang on their place: Tile, Trilu and OneHot. An element is its bytes. */
+/* Elements that hang on their place: Tile, Trilu, OneHot, EyeLike, ReverseSequence. An element is its bytes.
+ */
 #include "cuda.h"
 #include "../move.h"
 #include <stdlib.h>
@@ -117,3 +118,67 @@ static bool prepare_onehot(gg_call *c)
 	return good;
 }
 const gg_kernel cuda_onehot = {"cuda_onehot", prepare_onehot, run, release};
+
+/* Nothing is read. */
+static bool prepare_eye(gg_call *c)
+{
+	static const char text[] =
+	    "KERNEL(T *y)\n{\nSPREAD(i, TOTAL)\n"
+	    "\ty[i] = st((C)((long)(i % COLS) - (long)(i / COLS) == DIAGONAL), is<T>());\n}\n";
+	gg_dtype t = c->out[0].dtype;
+	gg_buf b = {0};
+	c->state = gg_xcalloc(1, sizeof(place));
+	if (!gg_count(&c->out[0]))
+		return true;
+	gg_buf_printf(&b, "#define T %s\n#define C %s\n#define COLS %lldu\n#define DIAGONAL %lldLL\n",
+	              cuda_type(t), cuda_compute(t), (long long)c->out[0].shape.dim[1],
+	              (long long)gg_get_int(c->node, "k"));
+	bool good = build(c, gg_count(&c->out[0]), b.p, text);
+	gg_buf_fini(&b);
+	return good;
+}
+const gg_kernel cuda_eye = {"cuda_eye", prepare_eye, run, release};
+
+static bool check_lengths(gg_call *c, int64_t n)
+{
+	for (int64_t b = 0; c->in_const[1] && b < gg_count(&c->in[1]); b++) {
+		int64_t len = gg_get_i64(&c->in[1], b);
+		if (len < 0 || len > n)
+			return gg_node_error(c->d, GG_MALFORMED, c->node,
+			                     "sequence %lld has the length %lld of %lld", (long long)b,
+			                     (long long)len, (long long)n);
+	}
+	return true;
+}
+
+/* A length that is outside, which only the device sees, is the nearest that is not. */
+static bool prepare_reverse(gg_call *c)
+{
+	static const char text[] =
+	    "KERNEL(const W *x, const i64 *length, W *y)\n{\nSPREAD(i, TOTAL) {\n"
+	    "\tconst long row = i / INNER, t = TIME_FIRST ? row / BATCH : row % TIME, b = TIME_FIRST ? row % "
+	    "BATCH : row / TIME;\n"
+	    "\tconst long n = length[b] > TIME ? TIME : length[b], from = t < n ? n - 1 - t : t;\n"
+	    "\ty[i] = x[(TIME_FIRST ? from * BATCH + b : b * TIME + from) * INNER + i % INNER];\n}\n}\n";
+	const gg_shape *x = &c->in[0].shape;
+	int batch = (int)gg_get_int(c->node, "batch_axis");
+	int64_t inner = gg_span(x, 2, x->rank), size = (int64_t)gg_dtype_size(c->out[0].dtype), v = 16 / size;
+	place *k = c->state = gg_xcalloc(1, sizeof *k);
+	gg_buf b = {0};
+	*k = (place){.n = 2, .arg = {0, 1}};
+	if (!gg_count(&c->out[0]))
+		return true;
+	if (!check_lengths(c, x->dim[1 - batch]))
+		return false;
+	while (v > 1 && inner % v)
+		v /= 2;
+	gg_buf_printf(&b,
+	              "#define W %s\n#define INNER %lldL\n#define BATCH %lldL\n#define TIME %lldL\n"
+	              "#define TIME_FIRST %d\n",
+	              cuda_word((size_t)(size * v)), (long long)(inner / v), (long long)x->dim[batch],
+	              (long long)x->dim[1 - batch], batch == 1);
+	bool good = build(c, gg_count(&c->out[0]) / v, b.p, text);
+	gg_buf_fini(&b);
+	return good;
+}
+const gg_kernel cuda_reverse = {"cuda_reverse", prepare_reverse, run, release};

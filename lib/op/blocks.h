@@ -34,19 +34,28 @@ static inline bool infer_blocks(gg_infer *f, bool to_wide)
 	return true;
 }
 
+/* The shuffle over n, c, h, row in the block, w, column in the block; by the strides of both sides' axes. */
+static inline void blocks_of(const gg_node *n, const gg_shape *wide, const int64_t *d, const int64_t *w,
+                             int64_t dim[6], int64_t deep[6], int64_t flat[6])
+{
+	int64_t b = gg_get_int(n, "blocksize"), c = wide->dim[1];
+	bool dcr = !strcmp(gg_get_string(n, "mode"), "DCR");
+	const int64_t all[3][6] = {
+	    {wide->dim[0], c, wide->dim[2] / b, b, wide->dim[3] / b, b},
+	    {d[0], (dcr ? 1 : b * b) * d[1], d[2], (dcr ? b * c : b) * d[1], d[3], (dcr ? c : 1) * d[1]},
+	    {w[0], w[1], b * w[2], w[2], b * w[3], w[3]}};
+	memcpy(dim, all[0], sizeof all[0]);
+	memcpy(deep, all[1], sizeof all[1]);
+	memcpy(flat, all[2], sizeof all[2]);
+}
+
 static inline bool eval_blocks(gg_eval *e, bool to_wide)
 {
-	const gg_tensor *x = &e->in[0];
-	gg_tensor *y = &e->out[0];
-	const gg_shape *wide = to_wide ? &y->shape : &x->shape;
-	int64_t b = gg_get_int(e->n, "blocksize");
-	int64_t n = wide->dim[0], c = wide->dim[1], h = wide->dim[2] / b, w = wide->dim[3] / b, hw = h * w;
-	bool dcr = !strcmp(gg_get_string(e->n, "mode"), "DCR");
-	/* indices:                     n            c                        h      row      w  column */
-	int64_t dim[] = {n, c, h, b, w, b};
-	int64_t deep[] = {c * b * b * hw,   dcr ? hw : b * b * hw, w, (dcr ? b * c : b) * hw, 1,
-	                  dcr ? c * hw : hw};
-	int64_t flat[] = {c * b * b * hw, b * b * hw, b * w * b, w * b, b, 1};
+	const gg_tensor *x = &e->in[0], *y = &e->out[0], *wide = to_wide ? y : x;
+	int64_t dim[6], deep[6], flat[6], d[GG_MAX_RANK], w[GG_MAX_RANK];
+	gg_strides(to_wide ? &x->shape : &y->shape, d);
+	gg_strides(&wide->shape, w);
+	blocks_of(e->n, &wide->shape, d, w, dim, deep, flat);
 	if (gg_count(x))
 		gg_move(gg_dtype_size(x->dtype), 6, dim, x->data, to_wide ? deep : flat, y->data,
 		        to_wide ? flat : deep);

@@ -9,9 +9,11 @@
 #define HALVES (GG_DT(GG_F16) | GG_DT(GG_BF16))
 #define NUMBERS (GG_NUMBERS | GG_DT(GG_BOOL))
 #define MOVABLE (GG_ANY & ~GG_DT(GG_STRING))
+#define BYTES (MOVABLE & ~(GG_DT(GG_I4) | GG_DT(GG_U4))) /* as many as their bits say */
 #define P (1u << GG_PLAIN)
 #define PN (1u << GG_PLAIN | 1u << GG_NHWC)
 #define MIX (PN | GG_MIXED)
+#define MOVES (MIX | GG_MOVES)
 #define BEST (MIX | GG_BEST_NHWC)
 
 static bool no(const char **why, const char *what)
@@ -176,12 +178,7 @@ static bool ok_resize(const gg_node *n, const char **why)
 
 static bool ok_pad(const gg_node *n, const char **why)
 {
-	if (gg_get_string(n, "mode")[0] != 'c')
-		return no(why, "mode");
-	for (int i = 1; i < gg_nargs(n); i++)
-		if (!is_fixed(gg_in(n, i)))
-			return no(why, "pads are not constant");
-	return true;
+	return (is_fixed(gg_in(n, 1)) && is_fixed(gg_in(n, 3))) || no(why, "pads are not constant");
 }
 
 /* ---- stems ---------------------------------------------------------------------------------------- */
