@@ -256,28 +256,36 @@ static bool eval(gg_eval *e)
 
 /* ---- plain ops ------------------------------------------------------------------------------- */
 
+static sizes sizes_at(const gg_node *n)
+{
+	const gg_value *past = gg_in(n, PAST_K);
+	return sizes_of(n, &gg_in(n, Q)->shape, &gg_in(n, K)->shape, &gg_in(n, V)->shape,
+	                past ? &past->shape : 0);
+}
+
+/* Does where a query stands decide which keys it sees? */
+static bool by_position(const gg_node *n)
+{
+	return gg_get_int(n, "is_causal") || gg_get_int(n, "left_window_size") >= 0 ||
+	       gg_get_int(n, "right_window_size") >= 0;
+}
+
 /* What plain ops cannot say, or not without sizes; NULL: they can. */
 static const char *not_plain(const gg_node *n)
 {
 	const gg_value *q = gg_in(n, Q), *m = gg_in(n, MASK);
-	for (int i = 1; i < n->nout; i++)
-		if (n->out[i])
-			return "its further outputs";
-	if (gg_in(n, PAST_K) || gg_in(n, LENGTHS) || gg_find_attr(n, "softmax_precision"))
-		return "a cache, lengths or a precision of its own";
-	if (gg_get_int(n, "left_window_size") >= 0 || gg_get_int(n, "right_window_size") >= 0)
-		return "a window";
+	if (gg_in(n, LENGTHS) || gg_find_attr(n, "softmax_precision"))
+		return "lengths or a precision of its own";
 	if (q->dtype != gg_in(n, V)->dtype || q->shape.rank < 3 || gg_in(n, K)->shape.rank < 3 ||
 	    gg_in(n, V)->shape.rank < 3)
-		return "ranks that are not known";
-	sizes z = sizes_of(n, &q->shape, &gg_in(n, K)->shape, &gg_in(n, V)->shape, 0);
-	bool sized = q->shape.rank == 3 || z.qheads != z.kvheads || gg_get_int(n, "is_causal") ||
+		return "ranks that are not known, or several dtypes";
+	sizes z = sizes_at(n);
+	bool sized = q->shape.rank == 3 || z.qheads != z.kvheads || by_position(n) ||
 	             !gg_find_attr(n, "scale");
 	if (sized && (!gg_shape_known(&q->shape) || !gg_shape_known(&gg_in(n, K)->shape) ||
-	              !gg_shape_known(&gg_in(n, V)->shape) || gg_shape_count(&q->shape) == 0))
+	              !gg_shape_known(&gg_in(n, V)->shape) || gg_shape_count(&q->shape) == 0 ||
+	              !gg_dim_known(z.total)))
 		return "sizes that are not known, or empty inputs";
-	if (gg_get_int(n, "is_causal") && z.q * z.total > 1 << 20)
-		return "a causal mask of this size";
 	if (m && (m->shape.rank < 0 || (m->dtype != GG_BOOL && m->dtype != q->dtype) ||
 	          (m->shape.rank && m->shape.dim[m->shape.rank - 1] != 1 &&
 	           m->shape.dim[m->shape.rank - 1] != z.total)))
@@ -324,53 +332,107 @@ static gg_value *transposed(gg_diag *d, gg_node *n, gg_value *x, const int64_t *
 
 static const int64_t to_heads[] = {0, 2, 1, 3}, to_columns[] = {0, 1, 3, 2};
 
-/* Input i as [batch, heads of Q, positions, size]. */
-static gg_value *by_heads(gg_diag *d, gg_node *n, int i, const sizes *z)
+/* Input i as [batch, heads, positions, size]. */
+static gg_value *in_heads(gg_diag *d, gg_node *n, int i, const sizes *z)
 {
 	gg_value *x = gg_in(n, i);
 	gg_dim heads = i == Q ? z->qheads : z->kvheads, s = i == Q ? z->q : z->kv,
 	       size = i == V ? z->vsize : z->size;
-	if (x->shape.rank == 3) {
-		x = two(d, n, "Reshape", x, ints(n, 4, (int64_t[]){z->batch, s, heads, size}));
-		x = transposed(d, n, x, to_heads);
-	}
-	if (heads == z->qheads)
+	if (x->shape.rank == 4)
 		return x;
-	x = two(d, n, "Reshape", x, ints(n, 5, (int64_t[]){z->batch, heads, 1, s, size}));
-	x = two(d, n, "Expand", x, ints(n, 5, (int64_t[]){1, 1, z->qheads / heads, 1, 1}));
-	return two(d, n, "Reshape", x, ints(n, 4, (int64_t[]){z->batch, z->qheads, s, size}));
+	x = two(d, n, "Reshape", x, ints(n, 4, (int64_t[]){z->batch, s, heads, size}));
+	return transposed(d, n, x, to_heads);
 }
 
-static gg_value *causal(gg_node *n, const sizes *z)
+/* Keys (i = K) or values, behind those of the past: output i of the node. */
+static gg_value *with_past(gg_diag *d, gg_node *n, int i, const sizes *z)
 {
-	gg_tensor t = {n->out[0]->dtype, gg_shape_of(2, (gg_dim[]){z->q, z->total}), 0};
-	t.data = gg_xcalloc((size_t)gg_nbytes(&t), 1);
-	for (int64_t i = 0; i < z->q; i++)
-		for (int64_t j = i + 1; j < z->total; j++)
-			gg_set_f64(&t, i * z->total + j, -INFINITY);
-	gg_value *v = gg_add_tensor(n->graph, "causal", &t);
+	gg_value *x = in_heads(d, n, i, z), *past = gg_in(n, PAST_K + i - K);
+	if (!x || !past)
+		return x;
+	const char *name = gg_fresh_name(n->graph, n->out[0]->name);
+	gg_node *k = gg_add_node(n->graph, n, gg_op_find("Concat"), 2, (gg_value *[]){past, x}, 1, &name);
+	gg_set_attr_int(k, "axis", 2);
+	gg_merge_loc(k, n);
+	return gg_infer_node(d, k) ? k->out[0] : 0;
+}
+
+/* The same once for each head of Q. */
+static gg_value *for_each_head(gg_diag *d, gg_node *n, gg_value *x, const sizes *z)
+{
+	if (!x || z->kvheads == z->qheads)
+		return x;
+	int64_t total = x->shape.dim[2], size = x->shape.dim[3];
+	x = two(d, n, "Reshape", x, ints(n, 5, (int64_t[]){z->batch, z->kvheads, 1, total, size}));
+	x = two(d, n, "Expand", x, ints(n, 5, (int64_t[]){1, 1, z->qheads / z->kvheads, 1, 1}));
+	return two(d, n, "Reshape", x, ints(n, 4, (int64_t[]){z->batch, z->qheads, total, size}));
+}
+
+/* `count` numbers from `from` on, as a column or a row. */
+static gg_value *positions(gg_node *n, int64_t count, int64_t from, bool column)
+{
+	gg_shape shape = column ? gg_shape_of(2, (gg_dim[]){count, 1}) : gg_shape_of(1, (gg_dim[]){count});
+	gg_tensor t = {GG_I64, shape, gg_xcalloc((size_t)count + 1, sizeof(int64_t))};
+	for (int64_t i = 0; i < count; i++)
+		((int64_t *)t.data)[i] = from + i;
+	gg_value *v = gg_add_tensor(n->graph, "positions", &t);
 	free(t.data);
 	return v;
 }
 
-static gg_value *scores(gg_diag *d, gg_node *n, const sizes *z)
+/* Which keys a query sees where it stands: at most `right` behind it and `left` before it. */
+static gg_value *seen(gg_diag *d, gg_node *n, const sizes *z)
+{
+	int64_t left = gg_get_int(n, "left_window_size"),
+	        right = gg_get_int(n, "is_causal") ? 0 : gg_get_int(n, "right_window_size");
+	gg_value *key = positions(n, z->total, 0, false), *a = 0, *b = 0;
+	if (right >= 0)
+		a = two(d, n, "LessOrEqual", key, positions(n, z->q, z->past + right, true));
+	if (left >= 0)
+		b = two(d, n, "GreaterOrEqual", key, positions(n, z->q, z->past - left, true));
+	return a && b ? two(d, n, "And", a, b) : a ? a : b;
+}
+
+/* x where `mask` holds (NULL: everywhere), else the number. */
+static gg_value *chosen(gg_diag *d, gg_node *n, gg_value *mask, gg_value *x, double otherwise)
+{
+	if (!mask || !x)
+		return x;
+	return gg_expand_node(d, n, "Where", 3, (gg_value *[]){mask, x, number(n, otherwise)});
+}
+
+/* The stages of ref's scores, the last one their softmax: stage[0] to stage[3]. */
+static bool stages(gg_diag *d, gg_node *n, const sizes *z, gg_value *keys, gg_value **stage)
 {
 	const gg_attr *scale = gg_find_attr(n, "scale");
 	double by = scale ? (double)scale->f : 1 / sqrt((double)z->size), cap = gg_get_float(n, "softcap");
-	gg_value *k = transposed(d, n, by_heads(d, n, K, z), to_columns), *m = gg_in(n, MASK);
-	gg_value *s = two(d, n, "MatMul", by_heads(d, n, Q, z), k);
+	int64_t left = gg_get_int(n, "left_window_size");
+	gg_value *k = transposed(d, n, for_each_head(d, n, keys, z), to_columns), *m = gg_in(n, MASK);
+	gg_value *s = two(d, n, "MatMul", in_heads(d, n, Q, z), k), *allowed[2] = {0, 0};
 	if (by != 1)
 		s = two(d, n, "Mul", s, number(n, by));
+	stage[0] = s;
 	if (cap > 0) {
 		s = two(d, n, "Div", s, number(n, cap));
 		s = s ? gg_expand_node(d, n, "Tanh", 1, &s) : 0;
 		s = two(d, n, "Mul", s, number(n, cap));
 	}
-	if (gg_get_int(n, "is_causal"))
-		s = two(d, n, "Add", s, causal(n, z));
-	if (m && m->dtype == GG_BOOL && s)
-		return gg_expand_node(d, n, "Where", 3, (gg_value *[]){m, s, number(n, -INFINITY)});
-	return m ? two(d, n, "Add", s, m) : s;
+	stage[1] = s;
+	if (m && m->dtype == GG_BOOL)
+		allowed[0] = m;
+	else if (m)
+		s = two(d, n, "Add", s, m);
+	if (by_position(n) && !(allowed[1] = seen(d, n, z)))
+		return false;
+	for (int i = 0; i < 2; i++)
+		s = chosen(d, n, allowed[i], s, -INFINITY);
+	stage[2] = s;
+	s = s ? gg_expand_node(d, n, "Softmax", 1, &s) : 0;
+	if (m || (left >= 0 && z->past + z->q - 1 - left >= z->total)) /* rows that see no key are 0 */
+		for (int i = 0; i < 2; i++)
+			s = chosen(d, n, allowed[i], s, 0);
+	stage[3] = s;
+	return s != 0;
 }
 
 static bool expand(gg_diag *d, gg_node *n)
@@ -378,20 +440,28 @@ static bool expand(gg_diag *d, gg_node *n)
 	const char *why = not_plain(n);
 	if (why)
 		return gg_node_error(d, GG_UNSUPPORTED, n, "%s cannot be written in plain ops", why);
-	sizes z = sizes_of(n, &gg_in(n, Q)->shape, &gg_in(n, K)->shape, &gg_in(n, V)->shape, 0);
-	gg_value *m = gg_in(n, MASK), *s = scores(d, n, &z);
-	gg_value *x = s ? gg_expand_node(d, n, "Softmax", 1, &s) : 0;
-	if (x && m && m->dtype == GG_BOOL) /* rows that are masked everywhere are 0 */
-		x = gg_expand_node(d, n, "Where", 3, (gg_value *[]){m, x, number(n, 0)});
-	x = two(d, n, "MatMul", x, by_heads(d, n, V, &z));
+	sizes z = sizes_at(n);
+	gg_value *keys = with_past(d, n, K, &z), *stage[4], *made[4] = {0, keys};
+	if (!keys || !stages(d, n, &z, keys, stage))
+		return false;
+	made[2] = with_past(d, n, V, &z);
+	made[3] = stage[gg_get_int(n, "qk_matmul_output_mode") & 3];
+	gg_value *x = two(d, n, "MatMul", stage[3], for_each_head(d, n, made[2], &z));
 	if (gg_in(n, Q)->shape.rank == 3) {
 		x = transposed(d, n, x, to_heads);
 		x = two(d, n, "Reshape", x, ints(n, 3, (int64_t[]){z.batch, z.q, z.qheads * z.vsize}));
 	}
-	if (!x)
+	if (!(made[0] = x))
 		return false;
 	gg_value *k = gg_in(n, K);
-	gg_replace_value(n->out[0], x);
+	for (int i = 0; i < n->nout; i++) {
+		if (n->out[i] && !gg_can_replace(n->out[i], made[i]))
+			made[i] = gg_expand_node(d, n, "Identity", 1, &made[i]);
+		if (n->out[i] && !made[i])
+			return false;
+		if (n->out[i])
+			gg_replace_value(n->out[i], made[i]);
+	}
 	gg_remove_node(n);
 	if (k->producer && !k->nuses && !strcmp(k->producer->op->name, "Transpose") && !k->producer->nfollow)
 		gg_remove_node(k->producer);
