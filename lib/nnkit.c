@@ -425,6 +425,31 @@ bool gg_eval_rows(gg_eval *e, int64_t axis, gg_row_fn *f)
 	return true;
 }
 
+bool gg_mask_strides(gg_eval *e, int at, const int64_t full[4], int64_t stride[4])
+{
+	const gg_shape *m = &e->in[at].shape;
+	int64_t step = 1;
+	for (int i = 3; i >= 0; i--) {
+		int k = i - 4 + m->rank;
+		int64_t n = k >= 0 ? m->dim[k] : 1;
+		if (m->rank > 4 || (n != 1 && n != full[i] && !(i == 3 && n < full[i])))
+			return gg_fail(e, "attn_mask has %lld along axis %d, expected %lld or 1",
+			               (long long)n, k, (long long)full[i]);
+		stride[i] = n == 1 ? 0 : step;
+		step *= n;
+	}
+	return true;
+}
+
+double gg_mask_at(const gg_tensor *m, const int64_t stride[4], int64_t b, int64_t h, int64_t i, int64_t j)
+{
+	int64_t columns = m->shape.rank ? m->shape.dim[m->shape.rank - 1] : 1;
+	if (columns > 1 && j >= columns)
+		return -INFINITY;
+	double x = gg_get_f64(m, b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
+	return m->dtype == GG_BOOL ? (x != 0 ? 0 : -INFINITY) : x;
+}
+
 void gg_moments(const double *v, int64_t n, double *mean, double *var)
 {
 	double sum = 0, squares = 0;

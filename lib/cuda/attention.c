@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
+enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS, PACKED_MASK = 1 };
 
 typedef struct attention {
 	cuda_attend o;
@@ -34,7 +34,27 @@ static void strides_of(const gg_shape *s, int64_t heads, int64_t *stride)
 	stride[0] = four ? s->dim[1] * stride[1] : s->dim[1] * stride[2];
 }
 
-static void describe_packed(const gg_call *c, attention *k, cuda_attend *o)
+/* The mask as [batch, heads, q, kv]: the last axis may be shorter. */
+static bool describe_mask(gg_call *c, int slot, cuda_attend *o)
+{
+	const gg_shape *m = &c->in[slot].shape;
+	int64_t full[] = {o->batch, o->heads, o->q, o->kv}, step = 1;
+	for (int i = 3; i >= 0; i--) {
+		int k = i - 4 + m->rank;
+		int64_t n = k >= 0 ? m->dim[k] : 1;
+		if (m->rank > 4 || (n != 1 && n != full[i] && !(i == 3 && n < full[i])))
+			return gg_node_error(c->d, GG_MALFORMED, c->node,
+			                     "attn_mask has %lld along axis %d, expected %lld or 1",
+			                     (long long)n, k, (long long)full[i]);
+		o->sm[i] = n == 1 ? 0 : step;
+		step *= n;
+	}
+	o->mask = c->in[slot].dtype;
+	o->columns = m->rank ? m->dim[m->rank - 1] : 1;
+	return true;
+}
+
+static bool describe_packed(gg_call *c, attention *k, cuda_attend *o)
 {
 	const gg_shape *y = &c->out[0].shape;
 	int64_t wide = y->dim[2], size = wide / gg_get_int(c->node, "heads"), row = 3 * wide;
@@ -47,29 +67,11 @@ static void describe_packed(const gg_call *c, attention *k, cuda_attend *o)
 	memcpy(o->sk, o->sq, sizeof o->sk);
 	memcpy(o->sv, o->sq, sizeof o->sv);
 	strides_of(y, o->heads, o->sy);
-	o->left = o->right = -1;
+	o->left = -1;
+	o->right = gg_get_int(c->node, "is_causal") ? 0 : -1;
 	k->at_k = (size_t)wide * gg_dtype_size(o->dtype);
 	k->at_v = 2 * k->at_k;
-}
-
-/* The mask as [batch, heads, q, kv]: the last axis may be shorter. */
-static bool describe_mask(gg_call *c, cuda_attend *o)
-{
-	const gg_shape *m = &c->in[MASK].shape;
-	int64_t full[] = {o->batch, o->heads, o->q, o->kv}, step = 1;
-	for (int i = 3; i >= 0; i--) {
-		int k = i - 4 + m->rank;
-		int64_t n = k >= 0 ? m->dim[k] : 1;
-		if (m->rank > 4 || (n != 1 && n != full[i] && !(i == 3 && n < full[i])))
-			return gg_node_error(c->d, GG_MALFORMED, c->node,
-			                     "attn_mask has %lld along axis %d, expected %lld or 1",
-			                     (long long)n, k, (long long)full[i]);
-		o->sm[i] = n == 1 ? 0 : step;
-		step *= n;
-	}
-	o->mask = c->in[MASK].dtype;
-	o->columns = m->rank ? m->dim[m->rank - 1] : 1;
-	return true;
+	return !has(c, PACKED_MASK) || describe_mask(c, PACKED_MASK, o);
 }
 
 static bool describe(gg_call *c, cuda_attend *o)
@@ -94,7 +96,7 @@ static bool describe(gg_call *c, cuda_attend *o)
 	strides_of(k, kvheads, o->sk);
 	strides_of(v, kvheads, o->sv);
 	strides_of(&c->out[0].shape, o->heads, o->sy);
-	return !has(c, MASK) || describe_mask(c, o);
+	return !has(c, MASK) || describe_mask(c, MASK, o);
 }
 
 /* Keys (i = 0) or values as [batch, heads, all positions, size]. */
@@ -135,8 +137,8 @@ static bool prepare_any(gg_call *c, bool tf32)
 		for (int i = 0; i < 2; i++)
 			if ((has(c, PAST_K + i) || yields(c, 1 + i)) && !join(c, k, i))
 				return false;
-	} else if (!k->empty)
-		describe_packed(c, k, o);
+	} else if (!k->empty && !describe_packed(c, k, o))
+		return false;
 	if (k->empty)
 		return true;
 	o->scale = scale ? (double)scale->f : 1 / sqrt((double)o->size);
@@ -169,7 +171,7 @@ static bool run(gg_call *c)
 			return false;
 	if (k->empty)
 		return true;
-	arg[3] = k->o.mask ? c->in[MASK].data : NULL;
+	arg[3] = k->o.mask ? c->in[k->packed ? PACKED_MASK : MASK].data : NULL;
 	arg[4] = k->o.lengths ? c->in[LENGTHS].data : NULL;
 	if (k->flash)
 		return cuda_flash_run(c->d, &k->o, &k->k, arg[Q], arg[K], arg[V], arg[5]);

@@ -127,12 +127,7 @@ static double bias(const gg_eval *e, const sizes *z, const int64_t *stride, int6
 		return -INFINITY;
 	if (!gg_has(e, MASK))
 		return 0;
-	const gg_tensor *m = &e->in[MASK];
-	int64_t columns = m->shape.rank ? m->shape.dim[m->shape.rank - 1] : 1;
-	if (columns > 1 && j >= columns)
-		return -INFINITY;
-	double x = gg_get_f64(m, b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
-	return m->dtype == GG_BOOL ? (x != 0 ? 0 : -INFINITY) : x;
+	return gg_mask_at(&e->in[MASK], stride, b, h, i, j);
 }
 
 /* exp(x) / sum of exp(x); zeros where everything is masked. */
@@ -201,25 +196,6 @@ static void attend(const work *w)
 	free(s);
 }
 
-/* Strides of the mask seen as [batch, heads, q, total]: the last axis may be shorter. */
-static bool mask_strides(gg_eval *e, const sizes *z, int64_t *stride)
-{
-	if (!gg_has(e, MASK))
-		return true;
-	const gg_shape *m = &e->in[MASK].shape;
-	int64_t full[] = {z->batch, z->qheads, z->q, z->total}, step = 1;
-	for (int i = 3; i >= 0; i--) {
-		int k = i - 4 + m->rank;
-		int64_t n = k >= 0 ? m->dim[k] : 1;
-		if (m->rank > 4 || (n != 1 && n != full[i] && !(i == 3 && n < full[i])))
-			return gg_fail(e, "attn_mask has %lld along axis %d, expected %lld or 1",
-			               (long long)n, k, (long long)full[i]);
-		stride[i] = n == 1 ? 0 : step;
-		step *= n;
-	}
-	return true;
-}
-
 static bool eval(gg_eval *e)
 {
 	bool past = gg_has(e, PAST_K);
@@ -229,7 +205,8 @@ static bool eval(gg_eval *e)
 	w.z = sizes_of(e->n, &e->in[Q].shape, &e->in[K].shape, &e->in[V].shape,
 	               past ? &e->in[PAST_K].shape : 0);
 	w.scale = scale ? (double)scale->f : 1 / sqrt((double)w.z.size);
-	if (!mask_strides(e, &w.z, w.mask))
+	if (gg_has(e, MASK) &&
+	    !gg_mask_strides(e, MASK, (int64_t[]){w.z.batch, w.z.qheads, w.z.q, w.z.total}, w.mask))
 		return false;
 	double *q = gg_doubles(&e->in[Q]);
 	size_t ny = (size_t)gg_count(&e->out[0]);

@@ -20,43 +20,61 @@ static bool infer(gg_infer *f)
 	return true;
 }
 
-/* One row of queries of one head; x are the rows of one batch, s has room for a score of each. */
-static void attend(const double *x, int64_t len, int64_t wide, int64_t at, int64_t row, int64_t size,
-                   double scale, double *s, double *y)
+enum { X, MASK };
+
+typedef struct work {
+	gg_eval *e;
+	const double *x; /* the rows of one batch */
+	double *s, *y;   /* s has room for a score of each row */
+	int64_t len, wide, size, mask[4];
+	double scale;
+	bool causal;
+} work;
+
+/* One row of queries of head h. */
+static void attend(const work *w, int64_t b, int64_t h, int64_t row)
 {
-	const double *q = x + row * 3 * wide + at, *k = x + wide + at, *v = k + wide;
-	double most = -INFINITY, sum = 0;
-	for (int64_t j = 0; j < len; j++) {
+	int64_t wide = w->wide, at = h * w->size, keys = w->causal ? row + 1 : w->len;
+	const double *q = w->x + row * 3 * wide + at, *k = w->x + wide + at, *v = k + wide;
+	double most = -INFINITY, sum = 0, *s = w->s, *y = w->y + (b * w->len + row) * wide + at;
+	for (int64_t j = 0; j < keys; j++) {
 		s[j] = 0;
-		for (int64_t d = 0; d < size; d++)
+		for (int64_t d = 0; d < w->size; d++)
 			s[j] += q[d] * k[j * 3 * wide + d];
-		s[j] *= scale;
+		s[j] *= w->scale;
+		s[j] += gg_has(w->e, MASK) ? gg_mask_at(&w->e->in[MASK], w->mask, b, h, row, j) : 0;
 		most = s[j] > most || isnan(s[j]) ? s[j] : most;
 	}
-	for (int64_t j = 0; j < len; j++)
-		sum += s[j] = exp(s[j] - most);
-	for (int64_t j = 0; j < len; j++)
-		for (int64_t d = 0; d < size; d++)
+	for (int64_t j = 0; j < keys; j++)
+		sum += s[j] = most == -INFINITY ? 0 : exp(s[j] - most);
+	for (int64_t j = 0; j < keys; j++)
+		for (int64_t d = 0; d < w->size && s[j] != 0; d++)
 			y[d] += s[j] / sum * v[j * 3 * wide + d];
 }
 
 static bool eval(gg_eval *e)
 {
 	const gg_shape *out = &e->out[0].shape;
-	int64_t heads = gg_get_int(e->n, "heads"), len = out->dim[1], wide = out->dim[2], size = wide / heads;
-	double scale = (double)gg_get_float(e->n, "scale");
+	int64_t heads = gg_get_int(e->n, "heads"), len = out->dim[1], wide = out->dim[2];
+	work w = {.e = e, .len = len, .wide = wide, .size = wide / heads};
+	w.scale = (double)gg_get_float(e->n, "scale");
+	w.causal = gg_get_int(e->n, "is_causal");
+	if (gg_has(e, MASK) && !gg_mask_strides(e, MASK, (int64_t[]){out->dim[0], heads, len, len}, w.mask))
+		return false;
 	size_t n = (size_t)gg_count(&e->out[0]);
-	double *x = gg_doubles(&e->in[0]), *y = gg_xcalloc(n + 1, sizeof *y);
-	double *s = gg_xcalloc((size_t)len + 1, sizeof *s);
-	for (int64_t b = 0; b < out->dim[0]; b++)
+	double *x = gg_doubles(&e->in[X]);
+	w.y = gg_xcalloc(n + 1, sizeof *w.y);
+	w.s = gg_xcalloc((size_t)len + 1, sizeof *w.s);
+	for (int64_t b = 0; b < out->dim[0]; b++) {
+		w.x = x + b * len * 3 * wide;
 		for (int64_t h = 0; h < heads; h++)
 			for (int64_t i = 0; i < len; i++)
-				attend(x + b * len * 3 * wide, len, wide, h * size, i, size, scale, s,
-				       y + (b * len + i) * wide + h * size);
-	gg_store_all(&e->out[0], y);
+				attend(&w, b, h, i);
+	}
+	gg_store_all(&e->out[0], w.y);
 	free(x);
-	free(y);
-	free(s);
+	free(w.y);
+	free(w.s);
 	return true;
 }
 
@@ -70,7 +88,10 @@ static bool expand(gg_diag *d, gg_node *n)
 	gg_set_attr_int(split, "axis", 2);
 	gg_set_attr_int(split, "num_outputs", 3);
 	gg_merge_loc(split, n);
-	gg_node *a = gg_add_node(n->graph, n, gg_op_find("Attention"), 3, split->out, 1, &name[3]);
+	gg_value *in[] = {split->out[0], split->out[1], split->out[2], gg_in(n, MASK)};
+	gg_node *a = gg_add_node(n->graph, n, gg_op_find("Attention"), in[3] ? 4 : 3, in, 1, &name[3]);
+	if (gg_get_int(n, "is_causal"))
+		gg_set_attr_int(a, "is_causal", 1);
 	gg_set_attr_float(a, "scale", gg_get_float(n, "scale"));
 	gg_set_attr_int(a, "q_num_heads", gg_get_int(n, "heads"));
 	gg_set_attr_int(a, "kv_num_heads", gg_get_int(n, "heads"));
@@ -85,13 +106,17 @@ static bool expand(gg_diag *d, gg_node *n)
 const gg_op gg_op_PackedAttention = {
     .name = "PackedAttention",
     .domain = "gg",
-    .doc = "Attention(Split(x)): queries, keys and values are thirds of each row",
+    .doc = "Attention(Split(x), mask): queries, keys and values are thirds of each row",
     .min_in = 1,
-    .max_in = 1,
+    .max_in = 2,
     .min_out = 1,
     .max_out = 1,
-    .attrs = (const gg_attr_spec[]){{"heads", GG_ATTR_INT, true}, {"scale", GG_ATTR_FLOAT, true}, {0}},
-    .in = {{GG_FLOATS, 'T'}},
+    .attrs = (const gg_attr_spec[]){{"heads", GG_ATTR_INT, true},
+                                    {"is_causal", GG_ATTR_INT, .def = "0"},
+                                    {"scale", GG_ATTR_FLOAT, true},
+                                    {0}},
+    .in = {{GG_FLOATS, 'T'}, {GG_FLOATS | GG_INTS | GG_DT(GG_BOOL), 0}},
+    .optional = 1 << MASK,
     .out = {{GG_FLOATS, 'T'}},
     .infer = infer,
     .eval = eval,

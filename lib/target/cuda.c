@@ -92,9 +92,14 @@ static bool ok_heads(int64_t size, const char **why)
 	return (size > 0 && size <= 256) || no(why, "the size of heads");
 }
 
+static bool ok_mask(const gg_value *m, const char **why)
+{
+	return !m || (m->shape.rank >= 0 && NUMBERS & GG_DT(m->dtype)) ||
+	       no(why, "dtype or rank of the mask");
+}
+
 static bool ok_attention(const gg_node *n, const char **why)
 {
-	const gg_value *mask = gg_in(n, 3);
 	const gg_attr *precision = gg_find_attr(n, "softmax_precision");
 	gg_dtype t = gg_in(n, 0)->dtype;
 	if (!gg_out(n, 0))
@@ -106,9 +111,7 @@ static bool ok_attention(const gg_node *n, const char **why)
 	for (int i = 1; i < gg_nargs(n); i++)
 		if (gg_in(n, i) && i != 3 && i != 6 && gg_in(n, i)->dtype != t)
 			return no(why, "several dtypes");
-	if (mask && (mask->shape.rank < 0 || !(NUMBERS & GG_DT(mask->dtype))))
-		return no(why, "dtype or rank of the mask");
-	return ok_heads(head_size(n, 0, "q_num_heads"), why) &&
+	return ok_mask(gg_in(n, 3), why) && ok_heads(head_size(n, 0, "q_num_heads"), why) &&
 	       ok_heads(head_size(n, 2, "kv_num_heads"), why);
 }
 
@@ -116,7 +119,8 @@ static bool ok_packed(const gg_node *n, const char **why)
 {
 	const gg_shape *x = &gg_in(n, 0)->shape;
 	bool known = x->rank == 3 && gg_dim_known(x->dim[2]);
-	return ok_heads(known ? x->dim[2] / 3 / gg_get_int(n, "heads") : -1, why);
+	return ok_mask(gg_in(n, 1), why) &&
+	       ok_heads(known ? x->dim[2] / 3 / gg_get_int(n, "heads") : -1, why);
 }
 
 /* Tensor cores take pieces of 8. */

@@ -7,12 +7,12 @@
 	"packed_attention: Attention(" PRODUCT(FORM("wq"), "bq") ", " PRODUCT( \
 	    FORM("wk"), \
 	    "bk") ", " PRODUCT(FORM("wv"), \
-	                       "bv") "){q_num_heads=h, kv_num_heads=h, scale=c, is_causal=0, softcap=0," \
+	                       "bv") ", m?){q_num_heads=h, kv_num_heads=h, scale=c, is_causal=u, softcap=0," \
 	                             " left_window_size=-1, right_window_size=-1, qk_matmul_output_mode=_} " \
 	                             "as a" \
 	                             " => " ALL \
 	                             "; Concat(bq, bk, bv){axis=0} as b; MatMulBias(x, w, b) as p;" \
-	                             " PackedAttention(p){heads=h, scale=c} as f; a => f" \
+	                             " PackedAttention(p, m?){heads=h, is_causal=u, scale=c} as f; a => f" \
 	                             " where rank(x) == 3 and constant(wq) and constant(wk) and " \
 	                             "constant(wv)" \
 	                             " and constant(bq) and constant(bk) and constant(bv) and rank(wq) == 2" \
@@ -25,8 +25,9 @@ const gg_pass gg_pass_packed_attention = {
     .name = "packed_attention",
     .help = "three products that make queries, keys and values of one input become one, read in place",
     .explain =
-        "Attention(x Wq + bq, x Wk + bk, x Wv + bv) = PackedAttention(x [Wq Wk Wv] + [bq bk bv])\n"
-        "for constant weights of one shape, as many heads of all, and no mask; where the target has a\n"
+        "Attention(x Wq + bq, x Wk + bk, x Wv + bv, m) = PackedAttention(x [Wq Wk Wv] + [bq bk bv], m)\n"
+        "for constant weights of one shape, as many heads of all, with a mask or none; where the target has "
+        "a\n"
         "kernel that reads the thirds of a row in place.",
     .pipeline = "hardware:5",
     .exact = false,
