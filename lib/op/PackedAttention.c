@@ -80,10 +80,13 @@ static bool eval(gg_eval *e)
 
 static bool expand(gg_diag *d, gg_node *n)
 {
+	static const char *const third[] = {"queries", "keys", "values"};
 	const char *name[4];
-	gg_value *x = gg_in(n, 0);
-	for (int i = 0; i < 4; i++)
-		name[i] = gg_fresh_name(n->graph, n->out[0]->name);
+	gg_value *x = gg_in(n, X);
+	for (int i = 0; i < 3; i++)
+		name[i] = gg_fresh_name(n->graph,
+		                        gg_printf(&n->graph->m->arena, "%s.%s", n->out[0]->name, third[i]));
+	name[3] = gg_fresh_name(n->graph, n->out[0]->name);
 	gg_node *split = gg_add_node(n->graph, n, gg_op_find("Split"), 1, &x, 3, name);
 	gg_set_attr_int(split, "axis", 2);
 	gg_set_attr_int(split, "num_outputs", 3);

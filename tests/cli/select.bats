@@ -215,3 +215,30 @@ setup() {
 	grep '%dx.*BatchNormAddReluGrad' built | grep -q cpu_batchnorm_grad
 	grep -q '%dz = Reorder' built
 }
+
+@test "attention without a kernel for it is written out, with its caches, windows and thirds of rows" {
+	cat >a.gg <<-'END'
+		graph "a"
+		input %x : f32[2,9,48]
+		input %m : bool[2,1,1,9]
+		input %q : f32[2,4,3,8]
+		input %k : f32[2,2,3,8]
+		input %p : f32[2,2,5,8]
+		%y = PackedAttention(%x, %m) {heads=2, scale=0.25}
+		%z = PackedAttention(%x) {heads=4, is_causal=1, scale=0.25}
+		%a, %b, %c, %s = Attention(%q, %k, %k, _, %p, %p) {is_causal=1, left_window_size=4}
+		output %y
+		output %z
+		output %a
+		output %b
+		output %s
+	END
+	gg-select --explain a.gg 2>log | gg-run -q --compare=ref
+	! grep Attention log
+	grep -q 'Softmax.cpu_softmax' log
+	gg-select --target=cuda --explain a.gg 2>log >/dev/null
+	[ "$(grep -c cuda_attention log)" = 2 ]
+	! grep -q 'ref (no cuda row' log
+	sed 's/, %s = Attention/ = Attention/; /output %s/d' a.gg | gg-select --target=cuda --explain 2>log >/dev/null
+	[ "$(grep -c cuda_attention log)" = 3 ]
+}
