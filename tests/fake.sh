@@ -12,7 +12,7 @@ for m in half_conv; do
 done
 for c in 'state and host' 'conv run' 'slices' 'one row' 'arg of' 'topk of ties' 'drawn' 'dropout' 'update' \
 	'index tuples' 'index of i64' 'place one hot' 'resize of a crop' 'attention and caches' 'attention in windows' \
-	'attention of shared keys' 'attention of no keys' 'deconv'; do
+	'attention of shared keys' 'attention of no keys' 'deconv' 'logs of sums' 'pool and where'; do
 	n=$((n + 1))
 	if "$build/tests/device" "$c" >"$tmp/log" 2>&1; then
 		echo "ok $n - $c"

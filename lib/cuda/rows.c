@@ -184,17 +184,21 @@ const gg_kernel cuda_norm = {"cuda_norm", prepare_norm, run, release};
 
 static const struct fold {
 	const char *op, *start, *step, *join, *end;
+	bool top; /* m, the largest element, is found first */
 } folds[] = {
     {"ReduceSum", "0", "s + a", "a + b", "s"},
-    {"ReduceMean", "0", "s + a", "a + b", "s / N"},
-    {"ReduceMax", "-(C)1e300 * (C)1e300", "pick_max(s, a)", "pick_max(a, b)", "s"},
-    {"ReduceMin", "(C)1e300 * (C)1e300", "pick_min(s, a)", "pick_min(a, b)", "s"},
+    {"ReduceMean", "0", "s + a", "a + b", "MEAN(s)"},
+    {"ReduceMax", "LEAST", "pick_max(s, a)", "pick_max(a, b)", "s"},
+    {"ReduceMin", "MOST", "pick_min(s, a)", "pick_min(a, b)", "s"},
     {"ReduceProd", "1", "s * a", "a * b", "s"},
     {"ReduceSumSquare", "0", "s + a * a", "a + b", "s"},
     {"ReduceL1", "0", "s + (a < 0 ? -a : a)", "a + b", "s"},
-    {"ReduceL2", "0", "s + a * a", "a + b", "sqrt(s)"},
-    {"GlobalAveragePool", "0", "s + a", "a + b", "s / N"},
-    {"GlobalMaxPool", "-(C)1e300 * (C)1e300", "pick_max(s, a)", "pick_max(a, b)", "s"},
+    {"ReduceL2", "0", "s + a * a", "a + b", "ROOT(s)"},
+    {"ReduceLogSum", "0", "s + a", "a + b", "log(s)"},
+    {"ReduceLogSumExp", "0", "s + exp(a - m)", "a + b", "m - m == 0 ? m + log(s) : m", true},
+    {"GlobalAveragePool", "0", "s + a", "a + b", "MEAN(s)"},
+    {"GlobalMaxPool", "LEAST", "pick_max(s, a)", "pick_max(a, b)", "s"},
+    {"GlobalLpPool", "0", "s + POWER(a)", "a + b", "NORM(s)"},
 };
 
 static const struct fold *fold_of(const char *op)
@@ -205,61 +209,118 @@ static const struct fold *fold_of(const char *op)
 	gg_bug("op '%s' has a row for cuda_reduce but no fold", op);
 }
 
+/* Sums of integers are made in 64 bits, which wrap as the reference's do when they are stored. */
+static void put_numbers(gg_buf *b, gg_dtype t)
+{
+	int bits = t == GG_BOOL ? 1 : gg_dtype_bits(t), sign = gg_dtype_class(t) == 'I';
+	if (gg_dtype_class(t) == 'F')
+		gg_buf_str(b, "#define ROOT(x) sqrt(x)\n#define MEAN(x) ((x) / N)\n"
+		              "#define LEAST (-(C)1e300 * (C)1e300)\n#define MOST ((C)1e300 * (C)1e300)\n");
+	else
+		gg_buf_printf(b,
+		              "#define ROOT(x) sqrt((double)(u64)(x))\n"
+		              "#define MEAN(x) (N ? (x) / (N + !N) : 0)\n"
+		              "#define LEAST (C)(%s)\n#define MOST (C)(~0ull >> %d)\n",
+		              sign ? "~(~0ull >> (65 - 8 * sizeof(T)))" : "0", 64 + sign - bits);
+}
+
+/* |x|^p and its inverse, of ops that have a p. */
+static void put_power(gg_buf *b, const gg_node *n)
+{
+	int64_t p = gg_op_attr(n->op, "p") ? gg_get_int(n, "p") : 0;
+	if (p == 1)
+		gg_buf_str(b, "#define POWER(x) ((x) < 0 ? -(x) : (x))\n#define NORM(x) (x)\n");
+	else if (p == 2)
+		gg_buf_str(b, "#define POWER(x) ((x) * (x))\n#define NORM(x) sqrt(x)\n");
+	else if (p)
+		gg_buf_printf(b,
+		              "#define POWER(x) pow((x) < 0 ? -(x) : (x), (C)%lld)\n"
+		              "#define NORM(x) pow((x), 1 / (C)%lld)\n",
+		              (long long)p, (long long)p);
+}
+
+/* The axes that are kept and those that are folded, outermost first, merged where they lie as one. */
+typedef struct split {
+	int nk, nf;
+	int64_t kept[GG_MAX_RANK], folded[GG_MAX_RANK], ks[1][GG_MAX_RANK], fs[1][GG_MAX_RANK];
+	int64_t n, total; /* elements of a fold; folds */
+} split;
+
+static split split_axes(int rank, const int64_t *dim, uint32_t bits)
+{
+	split s = {.n = 1, .total = 1};
+	int64_t stride[GG_MAX_RANK], step = 1;
+	for (int i = rank; i-- > 0; step *= dim[i])
+		stride[i] = step;
+	for (int i = 0; i < rank; i++) {
+		bool fold = bits >> i & 1;
+		*(fold ? &s.folded[s.nf] : &s.kept[s.nk]) = dim[i];
+		*(fold ? &s.fs[0][s.nf++] : &s.ks[0][s.nk++]) = stride[i];
+		*(fold ? &s.n : &s.total) *= dim[i];
+	}
+	cuda_merge(&s.nk, s.kept, 1, s.ks);
+	cuda_merge(&s.nf, s.folded, 1, s.fs);
+	return s;
+}
+
+static void put_split(gg_buf *b, const split *p, gg_dtype t)
+{
+	gg_buf_printf(
+	    b, "#define INDEX unsigned%s\n#define T %s\n#define C %s\n#define N %lld\n#define OUTER %lld\n",
+	    (p->n | p->total) >> 31 ? " long" : "", cuda_type(t), cuda_compute(t), (long long)p->n,
+	    (long long)p->total);
+}
+
+/* A fold is a block's. */
+static void use_lanes(rows *k, const split *p)
+{
+	k->k.block = p->n >= 4096 ? 512 : p->n >= 512 ? 128 : 32;
+	k->k.grid = (unsigned)(p->total < 1 ? 1 : p->total > 1 << 20 ? 1 << 20 : p->total);
+}
+
+/* For each element a of a fold: `body`. */
+static void put_loop(gg_buf *s, const split *p, bool lanes, const char *body)
+{
+	gg_buf_printf(s, "\tfor (INDEX i = %s; i < N; i += %s) {\n", lanes ? "LANE" : "0",
+	              lanes ? "BLOCK" : "1");
+	cuda_offset(s, "by", "i", p->nf, p->folded, p->fs[0]);
+	gg_buf_printf(s, "\tconst C a = ld(in[at + by]);\n\t%s;\n\t}\n", body);
+}
+
 /* Element i of the output folds N elements of the input: a block's lanes take turns where those lie side
  * by side, a thread takes them all where the outputs do. */
 static bool make_reduce(gg_call *c, rows *k, int rank, const int64_t *dim, uint32_t bits)
 {
 	const struct fold *f = fold_of(c->node->op->name);
-	int64_t kept[GG_MAX_RANK], folded[GG_MAX_RANK], ks[1][GG_MAX_RANK], fs[1][GG_MAX_RANK];
-	int64_t stride = 1, n = 1, total = 1;
-	int nk = 0, nf = 0;
-	gg_dtype t = c->in[0].dtype;
+	const split p = split_axes(rank, dim, bits);
+	bool lanes = (p.nf && p.fs[0][p.nf - 1] == 1) || p.total < 4096;
+	char step[64];
 	gg_buf b = {0}, s = {0};
-	for (int i = rank; i-- > 0; stride *= dim[i]) {
-		bool fold = bits >> i & 1;
-		*(fold ? &folded[nf] : &kept[nk]) = dim[i];
-		*(fold ? &fs[0][nf++] : &ks[0][nk++]) = stride;
-		*(fold ? &n : &total) *= dim[i];
-	}
-	for (int i = 0; i < nk / 2; i++) {
-		int64_t x = kept[i], y = ks[0][i];
-		kept[i] = kept[nk - 1 - i];
-		ks[0][i] = ks[0][nk - 1 - i];
-		kept[nk - 1 - i] = x;
-		ks[0][nk - 1 - i] = y;
-	}
-	for (int i = 0; i < nf / 2; i++) {
-		int64_t x = folded[i], y = fs[0][i];
-		folded[i] = folded[nf - 1 - i];
-		fs[0][i] = fs[0][nf - 1 - i];
-		folded[nf - 1 - i] = x;
-		fs[0][nf - 1 - i] = y;
-	}
-	cuda_merge(&nk, kept, 1, ks);
-	cuda_merge(&nf, folded, 1, fs);
-	bool lanes = (nf && fs[0][nf - 1] == 1) || total < 4096;
-	gg_buf_printf(
-	    &b, "#define INDEX unsigned%s\n#define T %s\n#define C %s\n#define N %lld\n#define OUTER %lld\n",
-	    (n | total) >> 31 ? " long" : "", cuda_type(t), compute_of(t), (long long)n, (long long)total);
+	put_split(&b, &p, c->in[0].dtype);
+	put_numbers(&b, c->in[0].dtype);
+	put_power(&b, c->node);
 	gg_buf_printf(&s,
-	              "struct fold { template <class Q> FN0 Q operator()(Q a, Q b) const { return %s; } };\n",
+	              "struct fold { template <class Q> FN0 Q operator()(Q a, Q b) const { return %s; } };\n"
+	              "struct most { template <class Q> FN0 Q operator()(Q a, Q b) const"
+	              " { return pick_max(a, b); } };\n",
 	              f->join);
 	gg_buf_printf(&s, "KERNEL(const T *in, T *out)\n{\n%s {\n\tC s = %s;\n",
 	              lanes ? "for (INDEX o = blockIdx.x; o < OUTER; o += gridDim.x)" : "SPREAD(o, OUTER)",
 	              f->start);
-	cuda_offset(&s, "at", "o", nk, kept, ks[0]);
-	gg_buf_printf(&s, "\tfor (INDEX i = %s; i < N; i += %s) {\n", lanes ? "LANE" : "0",
-	              lanes ? "BLOCK" : "1");
-	cuda_offset(&s, "by", "i", nf, folded, fs[0]);
-	gg_buf_printf(&s, "\tconst C a = ld(in[at + by]);\n\ts = %s;\n\t}\n", f->step);
+	cuda_offset(&s, "at", "o", p.nk, p.kept, p.ks[0]);
+	if (f->top) {
+		gg_buf_str(&s, "\tC m = LEAST;\n");
+		put_loop(&s, &p, lanes, "m = pick_max(m, a)");
+		gg_buf_str(&s, lanes ? "\tm = fold_block(m, LEAST, most());\n" : "");
+	}
+	snprintf(step, sizeof step, "s = %s", f->step);
+	put_loop(&s, &p, lanes, step);
 	if (lanes)
 		gg_buf_printf(&s, "\ts = fold_block(s, (C)(%s), fold());\n\tif (LANE == 0)\n", f->start);
 	gg_buf_printf(&s, "\tout[o] = st((C)(%s), is<T>());\n}\n}\n", f->end);
-	cuda_spread(&k->k, total, 256);
-	if (lanes) {
-		k->k.block = n >= 4096 ? 512 : n >= 512 ? 128 : 32;
-		k->k.grid = (unsigned)(total < 1 ? 1 : total > 1 << 20 ? 1 << 20 : total);
-	}
+	cuda_spread(&k->k, p.total, 256);
+	if (lanes)
+		use_lanes(k, &p);
 	bool good = cuda_compile(c->d, b.p, s.p, &k->k);
 	gg_buf_fini(&b);
 	gg_buf_fini(&s);
@@ -305,13 +366,89 @@ static bool prepare_global(gg_call *c)
 }
 const gg_kernel cuda_global_pool = {"cuda_global_pool", prepare_global, run, release};
 
+/* ---- what is divided by its own size --------------------------------------------------------------- */
+
+/* LpNormalization, MeanVarianceNormalization: three readings, as any axes may be folded. */
+static bool prepare_normalise(gg_call *c)
+{
+	const gg_shape *x = &c->in[0].shape;
+	const gg_attr *axes = gg_op_attr(c->node->op, "axes") ? gg_get_list(c->node, "axes") : NULL;
+	rows *k = c->state = gg_xcalloc(1, sizeof *k);
+	uint32_t bits = axes ? 0 : 1u << gg_eval_axis(gg_get_int(c->node, "axis"), x->rank);
+	gg_buf b = {0}, s = {0};
+	k->nargs = 1;
+	k->empty = gg_count(&c->out[0]) == 0;
+	for (int i = 0; axes && i < axes->n; i++)
+		bits |= 1u << gg_eval_axis(axes->ints[i], x->rank);
+	const split p = split_axes(x->rank, x->dim, bits);
+	if (k->empty)
+		return true;
+	put_split(&b, &p, c->in[0].dtype);
+	put_power(&b, c->node);
+	if (axes) /* the standard's function adds 1e-9 to the deviation */
+		gg_buf_str(&b, "#define POWER(x) ((x) * (x))\n#define NORM(x) (sqrt((x) / N) + (C)1e-9)\n");
+	gg_buf_str(&s,
+	           "struct add { template <class Q> FN0 Q operator()(Q a, Q b) const { return a + b; } };\n"
+	           "KERNEL(const T *in, T *out)\n{\n"
+	           "for (INDEX o = blockIdx.x; o < OUTER; o += gridDim.x) {\n\tC s = 0, q = 0;\n");
+	cuda_offset(&s, "at", "o", p.nk, p.kept, p.ks[0]);
+	if (axes) {
+		put_loop(&s, &p, true, "s += a");
+		gg_buf_str(&s, "\ts = fold_block(s, (C)0, add()) / N;\n");
+	}
+	put_loop(&s, &p, true, "q += POWER(a - s)");
+	gg_buf_str(&s, "\tq = fold_block(q, (C)0, add()); q = NORM(q);\n");
+	put_loop(&s, &p, true, "out[at + by] = st(q != 0 ? (a - s) / q : a, is<T>())");
+	gg_buf_str(&s, "}\n}\n");
+	use_lanes(k, &p);
+	bool good = build(c, k, &b, s.p, "");
+	gg_buf_fini(&s);
+	return good;
+}
+const gg_kernel cuda_normalise = {"cuda_normalise", prepare_normalise, run, release};
+
+/* By what near channels of the same place sum up to. */
+static bool prepare_lrn(gg_call *c)
+{
+	static const char text[] =
+	    "KERNEL(const T *in, T *out)\n{\nSPREAD(i, TOTAL) {\n"
+	    "\tconst long c = i / STEP % CH, lo = c < BEFORE ? -c : -BEFORE, hi = CH - 1 - c < AFTER ? CH - "
+	    "1 - c : AFTER;\n"
+	    "\tC s = 0;\n"
+	    "\tfor (long k = lo; k <= hi; k++) { const C a = ld(in[(long)i + k * STEP]); s += a * a; }\n"
+	    "\tout[i] = st(ld(in[i]) / pow((C)BIAS + (C)ALPHA * s, (C)BETA), is<T>());\n}\n}\n";
+	const gg_shape *x = &c->in[0].shape;
+	const gg_node *n = c->node;
+	rows *k = c->state = gg_xcalloc(1, sizeof *k);
+	int64_t total = gg_count(&c->out[0]), size = gg_get_int(n, "size");
+	gg_dtype t = c->in[0].dtype;
+	gg_buf b = {0};
+	k->nargs = 1;
+	k->empty = total == 0;
+	if (k->empty)
+		return true;
+	gg_buf_printf(
+	    &b,
+	    "#define INDEX unsigned%s\n#define T %s\n#define C %s\n#define TOTAL %lluu\n#define CH %lldL\n"
+	    "#define STEP %lldL\n#define BEFORE %lldL\n#define AFTER %lldL\n#define BIAS %.17g\n"
+	    "#define ALPHA %.17g\n#define BETA %.17g\n",
+	    total >> 31 ? " long" : "", cuda_type(t), cuda_compute(t), (unsigned long long)total,
+	    (long long)x->dim[1], (long long)(c->in_layout[0] == GG_NHWC ? 1 : span(x, 2, x->rank)),
+	    (long long)((size - 1) / 2), (long long)(size - 1 - (size - 1) / 2),
+	    (double)gg_get_float(n, "bias"), (double)gg_get_float(n, "alpha") / (double)size,
+	    (double)gg_get_float(n, "beta"));
+	cuda_spread(&k->k, total, 256);
+	return build(c, k, &b, "", text);
+}
+const gg_kernel cuda_lrn = {"cuda_lrn", prepare_lrn, run, release};
+
 /* ---- pools --------------------------------------------------------------------------------------- */
 
 /* A thread makes V channels of one output; in both layouts, each value its own. The largest of half
- * types is found in pairs. */
+ * types is found in pairs, unless somebody asks where it was: the first of the largest. */
 static const char pool_text[] =
-    "KERNEL(const T *in, T *out)\n{\nSPREAD(t, TOTAL) {\n"
-    "\tINDEX r = t; LONG n, c, o[3];\n"
+    "KERNEL(const T *in, T *out, i64 *where)\n{\nSPREAD(t, TOTAL) {\n"
+    "\tINDEX r = t; LONG n, c, o[3]; i64 first = -1;\n"
     "\tif (YLAST) { c = r % (CH / V) * V; r /= CH / V; }\n"
     "\to[2] = r % O2; r /= O2; o[1] = r % O1; r /= O1; o[0] = r % O0; r /= O0;\n"
     "\tif (!YLAST) { c = r % CH; r /= CH; }\n"
@@ -334,7 +471,13 @@ static const char pool_text[] =
     "\t\tfor (int e = 0; e < V / 2; e++) s[e] = max_pair(s[e], v.v[e], is<T>());\n"
     "#else\n"
     "\t\tvec<T, V> v; if (V > 1) v = *(const vec<T, V> *)p; else v.v[0] = *p;\n"
-    "\t\tfor (int e = 0; e < V; e++) { const C q = ld(v.v[e]); s[e] = MAX ? pick_max(s[e], q) : s[e] + q; }\n"
+    "\t\tfor (int e = 0; e < V; e++) { const C q = ld(v.v[e]);\n"
+    "#if WHERE\n"
+    "\t\tif (first < 0 || q > s[e] || (q != q && s[e] == s[e])) first = (i64)(n * CH + c) * (I0 * I1 * "
+    "(i64)I2)"
+    " + (FIRST_FASTEST ? z + I0 * (h + I1 * (i64)w) : (z * I1 + h) * (i64)I2 + w);\n"
+    "#endif\n"
+    "\t\ts[e] = STEP(s[e], q); }\n"
     "#endif\n"
     "\t}\n"
     "\tT *p = out + (YLAST ? (((n * O0 + o[0]) * O1 + o[1]) * O2 + o[2]) * CH + c"
@@ -345,8 +488,12 @@ static const char pool_text[] =
     "#else\n"
     "\tvec<T, V> y;\n"
     "\tfor (int e = 0; e < V; e++)"
-    " y.v[e] = st((C)(MAX ? s[e] : s[e] / (C)(PADS ? padded : inside)), is<T>());\n"
+    " y.v[e] = st((C)(END(s[e])), is<T>());\n"
     "\tif (V > 1) *(vec<T, V> *)p = y; else *p = y.v[0];\n"
+    "#endif\n"
+    "#if WHERE\n"
+    "\twhere[WLAST ? (((n * O0 + o[0]) * O1 + o[1]) * O2 + o[2]) * CH + c"
+    " : (((n * CH + c) * O0 + o[0]) * O1 + o[1]) * O2 + o[2]] = first;\n"
     "#endif\n"
     "}\n}\n";
 
@@ -356,7 +503,7 @@ static bool prepare_pool(gg_call *c)
 	bool xl = c->in_layout[0] == GG_NHWC, yl = c->out_layout[0] == GG_NHWC;
 	rows *k = c->state = gg_xcalloc(1, sizeof *k);
 	int64_t total = gg_count(&c->out[0]), v = 16 / (int64_t)gg_dtype_size(c->out[0].dtype);
-	bool max = !strcmp(c->node->op->name, "MaxPool");
+	bool max = !strcmp(c->node->op->name, "MaxPool"), where = c->nout > 1 && c->out[1].dtype;
 	gg_dtype t = c->in[0].dtype;
 	gg_window w;
 	gg_buf b = {0};
@@ -366,7 +513,7 @@ static bool prepare_pool(gg_call *c)
 		return true;
 	if (!gg_window_pool(c->d, c->node, x, &w))
 		return false;
-	while (v > 1 && (!xl || !yl || x->dim[1] % v))
+	while (v > 1 && (!xl || !yl || where || x->dim[1] % v))
 		v /= 2;
 	gg_buf_printf(
 	    &b,
@@ -389,7 +536,26 @@ static bool prepare_pool(gg_call *c)
 		              (long long)(a < 0 ? 1 : w.dilation[a]), i, (long long)(a < 0 ? 0 : w.begin[a]),
 		              i, (long long)(a < 0 ? 0 : w.end[a]));
 	}
+	put_power(&b, c->node);
+	gg_buf_printf(&b,
+	              "#define STEP(s, q) %s\n#define END(s) %s\n#define WHERE %d\n#define WLAST %d\n"
+	              "#define FIRST_FASTEST %d\n",
+	              max                            ? "pick_max(s, q)"
+	              : gg_op_attr(c->node->op, "p") ? "s + POWER(q)"
+	                                             : "s + q",
+	              max                            ? "s"
+	              : gg_op_attr(c->node->op, "p") ? "NORM(s)"
+	                                             : "s / (C)(PADS ? padded : inside)",
+	              where, where && c->out_layout[1] == GG_NHWC,
+	              max && gg_get_int(c->node, "storage_order") != 0);
 	cuda_spread(&k->k, total / v, 256);
 	return build(c, k, &b, "", pool_text);
 }
-const gg_kernel cuda_pool = {"cuda_pool", prepare_pool, run, release};
+
+static bool run_pool(gg_call *c)
+{
+	const rows *k = c->state;
+	void *arg[] = {c->in[0].data, c->out[0].data, c->nout > 1 ? c->out[1].data : NULL};
+	return k->empty || cuda_launch(c->d, &k->k, 3, arg);
+}
+const gg_kernel cuda_pool = {"cuda_pool", prepare_pool, run_pool, release};

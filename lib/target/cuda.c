@@ -6,6 +6,7 @@
 #define F32 GG_DT(GG_F32)
 #define F64 GG_DT(GG_F64)
 #define FLOATS GG_FLOATS
+#define WORDS (GG_DT(GG_I64) | GG_DT(GG_I32) | GG_DT(GG_U64) | GG_DT(GG_U32))
 #define HALVES (GG_DT(GG_F16) | GG_DT(GG_BF16))
 #define NUMBERS (GG_NUMBERS | GG_DT(GG_BOOL))
 #define MOVABLE (GG_ANY & ~GG_DT(GG_STRING))
@@ -36,11 +37,6 @@ static bool ok_rank1(const gg_node *n, const char **why) { return has_rank(n, wh
 static bool ok_rank2(const gg_node *n, const char **why) { return has_rank(n, why, 2, GG_MAX_RANK); }
 static bool ok_spatial(const gg_node *n, const char **why) { return has_rank(n, why, 3, GG_MAX_RANK); }
 static bool ok_conv(const gg_node *n, const char **why) { return has_rank(n, why, 3, 5); }
-
-static bool ok_pool(const gg_node *n, const char **why)
-{
-	return has_rank(n, why, 3, 5) && (!gg_out(n, 1) || no(why, "output 1: indices"));
-}
 
 static bool ok_batchnorm(const gg_node *n, const char **why)
 {
