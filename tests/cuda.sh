@@ -136,7 +136,7 @@ if checker=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer); then
 	cat "$tmp"/sweep.* | grep '^=====' >"$tmp/log"
 	[ "$(grep -c ' 0$' "$tmp/ends")" = 8 ]
 	say $? 'memcheck'
-	for c in 'conv tile of' 'attention of rows'; do
+	for c in 'conv tile of' 'attention of rows' 'attention and padding'; do
 		try "racecheck of $c" timeout 110 "$checker" --tool racecheck --error-exitcode 9 "$build/tests/device" "$c"
 	done
 else

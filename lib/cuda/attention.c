@@ -174,7 +174,7 @@ static bool run(gg_call *c)
 	arg[3] = k->o.mask ? c->in[k->packed ? PACKED_MASK : MASK].data : NULL;
 	arg[4] = k->o.lengths ? c->in[LENGTHS].data : NULL;
 	if (k->flash)
-		return cuda_flash_run(c->d, &k->o, &k->k, arg[Q], arg[K], arg[V], arg[5]);
+		return cuda_flash_run(c->d, &k->o, &k->k, arg[Q], arg[K], arg[V], arg[3], arg[5]);
 	return cuda_launch(c->d, &k->k, 6, arg);
 }
 

@@ -228,7 +228,7 @@ bool cuda_attend_make(gg_diag *d, const cuda_attend *o, cuda_kernel *k);
 bool cuda_flash_fits(const cuda_attend *o);
 bool cuda_flash_make(gg_diag *d, const cuda_attend *o, cuda_kernel *k);
 bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, const void *q, const void *key,
-                    const void *v, void *y);
+                    const void *v, const void *mask, void *y);
 
 /* ---- dnn.c: cuDNN's graph API ------------------------------------------------------------------ */
 /* `back`: x is what the convolution makes, y what it reads; the sizes are the convolution's all the same. */

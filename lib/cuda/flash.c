@@ -13,7 +13,8 @@
 #include "cuda.h"
 #include <math.h>
 
-/* The powers are of 2, and SCALE2 is the scale times log2(e). */
+/* The powers are of 2, and SCALE2 is the scale times log2(e), or log2(e) alone where a mask has been added to
+ * what was scaled before. */
 static const char text[] =
     "#ifndef GG_HOST\n"
     "#define MAPS const __grid_constant__ map mq, const __grid_constant__ map mk, const __grid_constant__ "
@@ -42,9 +43,20 @@ static const char text[] =
     "\tfor (int j = 0; j < BN / 16; j++) multiply_o(o, p + j * 4, dv + j * 128, more | j);\n"
     "}\n"
     "/* the scores of block t become powers; by: what sums until now shrink by */\n"
-    "FN void powers(float *s, float *m, float *sum, float *by, int t, int row) {\n"
+    "FN void powers(float *s, float *m, float *sum, float *by, const M *mask, int t, int row) {\n"
     "\tconst int lane = LANE % 32;\n"
     "\tfloat top[2] = {m[0], m[1]};\n"
+    "#if MASKED\n"
+    "\tconst int i0 = row + LANE / 32 % 4 * 16 + lane / 4, j0 = t * BN + lane % 4 * 2;\n"
+    "\tconst M *const m0 = mask + least(i0, LEN - 1) * M2, *const m1 = mask + least(i0 + 8, LEN - 1) * M2;\n"
+    "\t#pragma unroll\n"
+    "\tfor (int i = 0; i < BN / 2; i++) {\n"
+    "\t\tconst int j = j0 + i / 4 * 8 + i % 2;\n"
+    "\t\tif (j >= (int)(COLUMNS > 1 ? COLUMNS : KV)) { s[i] = low(); continue; }\n"
+    "\t\tconst M x = (i / 2 % 2 ? m1 : m0)[j * M3];\n"
+    "\t\ts[i] = CHOOSES ? ld(x) ? s[i] : low() : fmaf(s[i], SCALE, (float)ld(x));\n"
+    "\t}\n"
+    "#endif\n"
     "\tif ((KV % BN && (t + 1) * BN > KV) || (RIGHT >= 0 && (t + 1) * BN - 1 > row + PAST + RIGHT)) {\n"
     "\t\tconst int first = t * BN + lane % 4 * 2, at = row + LANE / 32 % 4 * 16 + lane / 4 + (int)(PAST + "
     "RIGHT);\n"
@@ -61,9 +73,10 @@ static const char text[] =
     "\tfor (int r = 0; r < 2; r++) {\n"
     "\t\ttop[r] = fmaxf(top[r], __shfl_xor_sync(~0u, top[r], 1));\n"
     "\t\ttop[r] = fmaxf(top[r], __shfl_xor_sync(~0u, top[r], 2));\n"
-    "\t\tby[r] = exp_of_2((m[r] - top[r]) * SCALE2);\n"
+    "\t\tconst float from = MASKED && top[r] == low() ? 0 : top[r];\n"
+    "\t\tby[r] = exp_of_2((m[r] - from) * SCALE2);\n"
     "\t\tm[r] = top[r];\n"
-    "\t\tbase[r] = top[r] * SCALE2;\n"
+    "\t\tbase[r] = from * SCALE2;\n"
     "\t\tsum[r] *= by[r];\n"
     "\t}\n"
     "\t#pragma unroll\n"
@@ -92,7 +105,8 @@ static const char text[] =
     "}\n"
     "#define REFILL(t) { if (LANE == 0 && (t) + STAGES < blocks) fill((t) + STAGES, ring, full, empty, mk, "
     "mv, h / (int)GROUP, b); }\n"
-    "FN void consume(u32 q, u32 ring, u32 ready, u32 full, u32 empty, const map *mk, const map *mv, const "
+    "FN void consume(const M *mask, u32 q, u32 ring, u32 ready, u32 full, u32 empty, const map *mk, const "
+    "map *mv, const "
     "map *my, int row, int h, int b, int blocks) {\n"
     "\tfloat s[BN / 2], o[SIZE / 2], m[2] = {-__int_as_float(0x7f800000), -__int_as_float(0x7f800000)}, "
     "sum[2] = "
@@ -105,7 +119,7 @@ static const char text[] =
     "\tFENCE(); scores(s, q, ring); SEND(); DONE(0);\n"
     "\thold<BN / 2>(s);\n"
     "\tif (one) bar_arrive(empty);\n"
-    "\tpowers(s, m, sum, by, 0, row);\n"
+    "\tpowers(s, m, sum, by, mask, 0, row);\n"
     "\tpack(p, s);\n"
     "\t#pragma unroll 1\n"
     "\tfor (int t = 1; t < blocks; t++) {\n"
@@ -117,7 +131,7 @@ static const char text[] =
     "\t\tDONE(1);\n"
     "\t\thold<BN / 2>(s);\n"
     "\t\tif (one) bar_arrive(empty + i * 16);\n"
-    "\t\tpowers(s, m, sum, by, t, row);\n"
+    "\t\tpowers(s, m, sum, by, mask, t, row);\n"
     "\t\tDONE(0);\n"
     "\t\thold<SIZE / 2>(o);\n"
     "\t\tif (one) bar_arrive(empty + l * 16 + 8);\n"
@@ -136,7 +150,7 @@ static const char text[] =
     "\t\tFENCE(); scores(s, q, ring + i * 2 * PART); SEND(); DONE(0);\n"
     "\t\thold<BN / 2>(s);\n"
     "\t\tif (one) bar_arrive(empty + i * 16);\n"
-    "\t\tpowers(s, m, sum, by, t, row);\n"
+    "\t\tpowers(s, m, sum, by, mask, t, row);\n"
     "\t\tpack(p, s);\n"
     "\t\tif (t) shrink(o, by);\n"
     "\t\tbar_wait(full + i * 16 + 8, t / STAGES & 1);\n"
@@ -150,7 +164,7 @@ static const char text[] =
     "\tfor (int r = 0; r < 2; r++) {\n"
     "\t\tsum[r] += __shfl_xor_sync(~0u, sum[r], 1);\n"
     "\t\tsum[r] += __shfl_xor_sync(~0u, sum[r], 2);\n"
-    "\t\tby[r] = 1 / sum[r];\n"
+    "\t\tby[r] = MASKED && sum[r] == 0 ? 0 : 1 / sum[r];\n"
     "\t}\n"
     "\tshrink(o, by);\n"
     "\t#pragma unroll\n"
@@ -196,7 +210,8 @@ static const char text[] =
     "\t\tfor (int t = 0; t < STAGES && t < blocks; t++) fill(t, ring, full, empty, &mk, &mv, h / GROUP, b);\n"
     "\t}\n"
     "\t__syncwarp();\n"
-    "\tconsume(q + LANE / 128 * OWN, ring, ready, full, empty, &mk, &mv, &my, (tile * WGS + LANE / 128) * "
+    "\tconsume(gm + b * M0 + h * M1, q + LANE / 128 * OWN, ring, ready, full, empty, &mk, &mv, &my, (tile * "
+    "WGS + LANE / 128) * "
     "64, "
     "h, b, blocks);\n"
     "}\n"
@@ -211,10 +226,9 @@ static const char text[] =
 bool cuda_flash_fits(const cuda_attend *o)
 {
 	return cuda_sm == 90 && gg_dtype_size(o->dtype) == 2 && (o->size == 64 || o->size == 128) &&
-	       o->vsize == o->size && o->scale > 0 && o->scale < INFINITY && !o->mask && !o->lengths &&
-	       o->cap == 0 && o->left < 0 && o->right < 1 << 30 && o->kv > 0 && o->kv < 1 << 30 &&
-	       o->q < 1 << 30 && o->batch * o->heads * ((o->q + 63) / 64) < 1 << 30 &&
-	       cuda_attend_aligned(o, 8);
+	       o->vsize == o->size && o->scale > 0 && o->scale < INFINITY && !o->lengths && o->cap == 0 &&
+	       o->left < 0 && o->right < 1 << 30 && o->kv > 0 && o->kv < 1 << 30 && o->q < 1 << 30 &&
+	       o->batch * o->heads * ((o->q + 63) / 64) < 1 << 30 && cuda_attend_aligned(o, 8);
 }
 
 /* Groups of a block, keys of a place of the ring, places, whether products and powers of one group overlap,
@@ -241,13 +255,14 @@ bool cuda_flash_make(gg_diag *d, const cuda_attend *o, cuda_kernel *k)
 	const struct way *w = way_of(o);
 	const char *half = cuda_type(o->dtype);
 	int wide = (int)o->size * 2;
+	bool added = o->mask && o->mask != GG_BOOL;
 	gg_buf b = {0}, s = {0};
 	gg_buf_printf(&b,
 	              "#define GG_EXACT_SM\n#define BD %d, %d\n#define WGS %d\n#define BN %d\n"
 	              "#define STAGES %d\n#define OVERLAP %d\n#define SCALE2 %af\n#define TILES %d\n"
 	              "#define SCALE ((C)%a)\n",
 	              w->groups * 128, w->resident, w->groups, w->keys, w->places, w->overlap,
-	              o->scale * 1.4426950408889634, tiles(o, w), o->scale);
+	              (added ? 1 : o->scale) * 1.4426950408889634, tiles(o, w), o->scale);
 	cuda_attend_defines(&b, o);
 	gg_buf_printf(&s, "%s%s", cuda_hopper_text, cuda_attend_text);
 	cuda_put_wgmma(&s, "multiply_s", half, w->keys, false, false);
@@ -274,13 +289,13 @@ static bool map(gg_diag *d, CUtensorMap *m, const cuda_attend *o, const void *p,
 }
 
 bool cuda_flash_run(gg_diag *d, const cuda_attend *o, const cuda_kernel *k, const void *q, const void *key,
-                    const void *v, void *y)
+                    const void *v, const void *mask, void *y)
 {
 	int keys = way_of(o)->keys;
 	int64_t shared = o->heads / o->group;
 	const void *none = NULL;
 	CUtensorMap mq, mk, mv, my;
-	void *at[] = {&q, &key, &v, &none, &none, &y, &mq, &mk, &mv, &my};
+	void *at[] = {&q, &key, &v, &mask, &none, &y, &mq, &mk, &mv, &my};
 	return map(d, &mq, o, q, o->heads, o->q, o->sq, 64) &&
 	       map(d, &mk, o, key, shared, o->kv, o->sk, keys) &&
 	       map(d, &mv, o, v, shared, o->kv, o->sv, keys) &&
