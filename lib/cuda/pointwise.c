@@ -106,9 +106,15 @@ static const struct special {
     {"BitwiseNot", 0, "~x"},
     {"BitwiseOr", 0, "x | y"},
     {"BitwiseXor", 0, "x ^ y"},
+    {"BitShift", 0, "y < 0 || y >= a ? (b != 0 || x >= 0 ? 0 : -1) : b != 0 ? (i64)((u64)x << y) : x >> y"},
     {"Div", "x / y", "y ? x / y : 0"},
     {"IsInf", "x == x && x - x != 0 && (x < 0 ? a != 0 : b != 0)", "0"},
     {"Mean", "x + y", "x + y"},
+    {"Mod",
+     "a != 0 || fmod(x, y) != fmod(x, y) ? fmod(x, y) : fmod(x, y) == 0 ? copysign(x - x, y) :"
+     " (fmod(x, y) < 0) != (y < 0) ? fmod(x, y) + y : fmod(x, y)",
+     "y == 0 || (y < 0 && y + 1 == 0) ? 0 : a == 0 && x % y != 0 && (x % y < 0) != (y < 0) ? x % y + y : x % "
+     "y"},
     {"Not", 0, "x == 0"},
     {"Or", 0, "x | y"},
     {"Xor", 0, "x ^ y"},
@@ -275,16 +281,21 @@ static bool put_node(build *b, const gg_node *n, result *out)
 		return put_clip(b, n, out);
 	if (!strncmp(name, "BatchNorm", 9))
 		return put_batchnorm(b, n, out);
-	int nargs = gg_nargs(n);
+	bool cast = !strcmp(name, "Cast") || !strcmp(name, "CastLike");
+	int nargs = cast ? 1 : gg_nargs(n);
 	for (int i = 0; i < nargs; i++)
 		if (i >= 3 || !source(b, n, i, &arg[i]))
 			return false;
 	gg_dtype in = !strcmp(name, "Where") ? arg[1].t : arg[0].t;
-	const char *expr = !strcmp(name, "Cast") ? "x" : expression(n->op, in);
+	const char *expr = cast ? "x" : expression(n->op, in);
 	if (!expr)
 		gg_bug("op '%s' has a row for cuda_pointwise but no expression for %s", name,
 		       gg_dtype_name(in));
 	gg_expr_attrs(n, attr);
+	if (!strcmp(name, "BitShift")) {
+		attr[0] = gg_dtype_bits(t);
+		attr[1] = *gg_get_string(n, "direction") == 'L';
+	}
 	*out = put(b, expr, in, t, nargs, arg, n->op->attrs ? attr : NULL);
 	return true;
 }

@@ -7,6 +7,7 @@
 #define F64 GG_DT(GG_F64)
 #define FLOATS GG_FLOATS
 #define WORDS (GG_DT(GG_I64) | GG_DT(GG_I32) | GG_DT(GG_U64) | GG_DT(GG_U32))
+#define QUANTS (GG_DT(GG_U8) | GG_DT(GG_I8) | GG_DT(GG_U16) | GG_DT(GG_I16))
 #define HALVES (GG_DT(GG_F16) | GG_DT(GG_BF16))
 #define NUMBERS (GG_NUMBERS | GG_DT(GG_BOOL))
 #define MOVABLE (GG_ANY & ~GG_DT(GG_STRING))
@@ -138,6 +139,15 @@ static bool is_fixed(const gg_value *v) { return !v || gg_is_const(v) || v->kind
 static bool ok_reduce(const gg_node *n, const char **why)
 {
 	return is_fixed(gg_in(n, 1)) || no(why, "input 1: axes are not constant");
+}
+
+/* One scale, or one for each place on an axis; zero points likewise. */
+static bool ok_quant(const gg_node *n, const char **why)
+{
+	const gg_value *s = gg_in(n, 1), *z = gg_in(n, 2);
+	if (gg_get_int(n, "block_size") || s->shape.rank < 0 || s->shape.rank > 1)
+		return no(why, "input 1: scales by blocks");
+	return !z || gg_shape_eq(&z->shape, &s->shape) || no(why, "input 2: shape");
 }
 
 static bool ok_fixed(const gg_node *n, const char **why)
