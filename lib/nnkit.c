@@ -441,13 +441,14 @@ bool gg_mask_strides(gg_eval *e, int at, const int64_t full[4], int64_t stride[4
 	return true;
 }
 
-double gg_mask_at(const gg_tensor *m, const int64_t stride[4], int64_t b, int64_t h, int64_t i, int64_t j)
+double gg_masked(double s, const gg_tensor *m, const int64_t stride[4], int64_t b, int64_t h, int64_t i,
+                 int64_t j)
 {
 	int64_t columns = m->shape.rank ? m->shape.dim[m->shape.rank - 1] : 1;
 	if (columns > 1 && j >= columns)
-		return -INFINITY;
+		return s - INFINITY;
 	double x = gg_get_f64(m, b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
-	return m->dtype == GG_BOOL ? (x != 0 ? 0 : -INFINITY) : x;
+	return m->dtype != GG_BOOL ? s + x : x != 0 ? s : -INFINITY;
 }
 
 void gg_moments(const double *v, int64_t n, double *mean, double *var)

@@ -58,8 +58,9 @@ bool gg_infer_rows(gg_infer *f); /* like the input; attribute 'axis' is in range
 /* Input i of an attention, a mask that broadcasts to full: its strides; the last axis may be shorter.
  * False: reported. */
 bool gg_mask_strides(gg_eval *e, int i, const int64_t full[4], int64_t stride[4]);
-/* What the mask adds to a score; -inf: masked. */
-double gg_mask_at(const gg_tensor *m, const int64_t stride[4], int64_t b, int64_t h, int64_t i, int64_t j);
+/* The score s, masked. A mask of bools chooses, as the plain ops do: what it hides may be NaN. */
+double gg_masked(double s, const gg_tensor *m, const int64_t stride[4], int64_t b, int64_t h, int64_t i,
+                 int64_t j);
 
 /* Mean and population variance of n numbers, in two passes; NaN where there are none. */
 void gg_moments(const double *v, int64_t n, double *mean, double *var);

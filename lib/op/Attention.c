@@ -115,19 +115,19 @@ static double *joined(gg_eval *e, int now, int past, const sizes *z, int64_t siz
 	return out;
 }
 
-/* What is added to the score of query position i and key position j; -inf: masked. */
-static double bias(const gg_eval *e, const sizes *z, const int64_t *stride, int64_t b, int64_t h, int64_t i,
-                   int64_t j)
+/* The score s of query position i and key position j, masked. */
+static double masked(double s, const gg_eval *e, const sizes *z, const int64_t *stride, int64_t b, int64_t h,
+                     int64_t i, int64_t j)
 {
 	int64_t left = gg_get_int(e->n, "left_window_size"), right = gg_get_int(e->n, "right_window_size");
 	int64_t valid = gg_has(e, LENGTHS) ? gg_get_i64(&e->in[LENGTHS], b) : z->total;
 	int64_t at = i + (gg_has(e, LENGTHS) ? valid - z->q : z->past);
 	if (j >= valid || (gg_get_int(e->n, "is_causal") && j > at) || (left >= 0 && at - j > left) ||
 	    (right >= 0 && j - at > right))
-		return -INFINITY;
+		return s - INFINITY;
 	if (!gg_has(e, MASK))
-		return 0;
-	return gg_mask_at(&e->in[MASK], stride, b, h, i, j);
+		return s;
+	return gg_masked(s, &e->in[MASK], stride, b, h, i, j);
 }
 
 /* exp(x) / sum of exp(x); zeros where everything is masked. */
@@ -168,7 +168,7 @@ static void score(const work *w, int64_t b, int64_t h, int64_t i, double *s, dou
 	for (int stage = 0; stage < 4; stage++) {
 		for (int64_t j = 0; j < z->total; j++)
 			s[j] = stage == 1 && w->cap > 0 ? w->cap * tanh(s[j] / w->cap)
-			       : stage == 2             ? s[j] + bias(w->e, z, w->mask, b, h, i, j)
+			       : stage == 2             ? masked(s[j], w->e, z, w->mask, b, h, i, j)
 			                                : s[j];
 		if (stage == 3)
 			softmax(s, z->total);

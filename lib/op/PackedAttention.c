@@ -42,7 +42,7 @@ static void attend(const work *w, int64_t b, int64_t h, int64_t row)
 		for (int64_t d = 0; d < w->size; d++)
 			s[j] += q[d] * k[j * 3 * wide + d];
 		s[j] *= w->scale;
-		s[j] += gg_has(w->e, MASK) ? gg_mask_at(&w->e->in[MASK], w->mask, b, h, row, j) : 0;
+		s[j] = gg_has(w->e, MASK) ? gg_masked(s[j], &w->e->in[MASK], w->mask, b, h, row, j) : s[j];
 		most = s[j] > most || isnan(s[j]) ? s[j] : most;
 	}
 	for (int64_t j = 0; j < keys; j++)

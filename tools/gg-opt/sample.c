@@ -32,13 +32,18 @@ static uint64_t mix(const sample *s, const char *name, uint64_t salt)
 	return gg_hash(name, strlen(name), gg_hash(&s->seed, sizeof s->seed, salt + 1));
 }
 
-static double special(uint64_t seed, uint64_t i)
+/* Every second number, or of wild ones every eighth, is one of a list, which large inputs have all of. */
+static double special(const gg_tensor *t, bool wild, uint64_t seed, uint64_t i)
 {
-	static const double tame[] = {0.0, -0.0, 1, -1, 1e-40, -1e-40, 6e-8, 0.5};
-	static const double wild[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e-40, 1, -1};
-	const double *from = seed & 1 ? wild : tame;
-	double u = gg_uniform(seed ^ 0x5bd1e995, i);
-	return u * (seed & 1 ? 16 : 2) < 1 ? from[(int)(gg_uniform(~seed, i) * 8)] : gg_normal(seed, i);
+	static const double tame_list[] = {0.0, -0.0, 1, -1, 1e-40, -1e-40, 6e-8, 0.5};
+	static const double wild_list[] = {INFINITY, 0.0, NAN, -INFINITY, -0.0, 1e-40, INFINITY, -1};
+	const double *from = wild ? wild_list : tame_list;
+	uint64_t every = wild ? 8 : 2, at = i + seed % 64;
+	if ((uint64_t)gg_count(t) < 8 * every)
+		return gg_uniform(seed ^ 0x5bd1e995, i) * (wild ? 16 : 2) < 1
+		           ? from[(int)(gg_uniform(~seed, i) * 8)]
+		           : gg_normal(seed, i);
+	return at % every ? gg_normal(seed, i) : from[at / every % 8];
 }
 
 /* Magnitudes from 2^-k to 2^k, where products of two still fit. */
@@ -47,14 +52,14 @@ static int exponents(gg_dtype t)
 	return t == GG_F64 ? 40 : t == GG_F32 || t == GG_BF16 || t == GG_C64 ? 20 : 6;
 }
 
-static double some_float(const sample *s, gg_dtype t, uint64_t seed, uint64_t i)
+static double some_float(const sample *s, const gg_tensor *t, bool wild, uint64_t seed, uint64_t i)
 {
-	double k = exponents(t), u = gg_uniform(seed, i);
+	double k = exponents(t->dtype), u = gg_uniform(seed, i);
 	switch (s->kind) {
 	case LOG_UNIFORM:
 		return (gg_uniform(~seed, i) < 0.5 ? -1 : 1) * exp2((2 * u - 1) * k);
 	case SPECIAL:
-		return special(seed, i);
+		return special(t, wild, seed, i);
 	default:
 		return gg_normal(seed, i);
 	}
@@ -102,6 +107,7 @@ static void fill(const sample *s, const gg_value *v, gg_tensor *t, int rank)
 {
 	static const char *const words[] = {"", "a", "b", "gg"};
 	uint64_t seed = mix(s, v->name, (uint64_t)rank);
+	bool wild = (gg_hash(v->name, strlen(v->name), 0) + (uint64_t)s->turn) & 1;
 	int64_t n = gg_count(t);
 	switch (gg_dtype_class(t->dtype)) {
 	case 'S':
@@ -110,18 +116,19 @@ static void fill(const sample *s, const gg_value *v, gg_tensor *t, int rank)
 		break;
 	case 'F':
 		for (int64_t i = 0; i < n; i++)
-			gg_set_f64(t, i, some_float(s, t->dtype, seed, (uint64_t)i));
+			gg_set_f64(t, i, some_float(s, t, wild, seed, (uint64_t)i));
 		break;
 	case 'C':
 		for (int64_t i = 0; i < 2 * n; i++)
-			((float *)t->data)[i] = (float)some_float(s, t->dtype, seed, (uint64_t)i);
+			((float *)t->data)[i] = (float)some_float(s, t, wild, seed, (uint64_t)i);
 		break;
 	default:
 		fill_ints(s, v, t, seed);
 	}
 }
 
-/* No ulps: not at all. A zero in f16 may be a number that was too small for it. */
+/* No ulps: not at all. A zero in f16 may be a number that was too small for it; infinity less a part of it
+ * would be NaN. */
 static void nudge(gg_tensor *t, int ulps, uint64_t seed)
 {
 	static const struct {
@@ -131,8 +138,10 @@ static void nudge(gg_tensor *t, int ulps, uint64_t seed)
 	for (size_t k = 0; k < sizeof row / sizeof *row; k++)
 		for (int64_t i = 0; ulps && row[k].t == t->dtype && i < gg_count(t); i++) {
 			double x = gg_get_f64(t, i), u = gg_uniform(seed, (uint64_t)i) < 0.5 ? -1 : 1;
-			gg_set_f64(
-			    t, i, x == 0 && t->dtype == GG_F16 ? u * 0x1p-24 : x + x * u * ulps * row[k].ulp);
+			if (isfinite(x))
+				gg_set_f64(t, i,
+				           x == 0 && t->dtype == GG_F16 ? u * 0x1p-24
+				                                        : x + x * u * ulps * row[k].ulp);
 		}
 }
 
