@@ -22,6 +22,7 @@ typedef struct gg_rule_stat {
 	const char *name, *pattern, *replacement, *where; /* where: NULL when there is none */
 	bool moves;                                       /* both sides only move and cast: exact */
 	size_t tried, applied;
+	const char *rounding; /* what the rewrite at hand changes about it, or NULL */
 } gg_rule_stat;
 
 /* Who runs rules: asked right before each rewrite (false: stop here), and told of each refusal. */

@@ -658,6 +658,35 @@ static const char *ask(const match *m, bool late)
 	return 0;
 }
 
+/* What Depend and UpdateState make others wait for. */
+static int waits(const gg_node *n)
+{
+	return !strcmp(n->op->name, "Depend") ? n->nin - 1 : !strcmp(n->op->name, "UpdateState") ? n->nin : 0;
+}
+
+static const char *loses_order(const engine *e, const match *m)
+{
+	int left = 0;
+	for (int i = m->r->nleft; i < m->r->nnode; i++)
+		left += waits(m->node[i]);
+	for (int i = 0; i < e->ndead; i++)
+		if ((left -= waits(e->dead[i])) < 0)
+			return rule_say("the order that its %s says would be lost", e->dead[i]->op->name);
+	return 0;
+}
+
+static const char *rounding(const engine *e, const match *m)
+{
+	int bits = 0;
+	for (int i = 0; i < m->r->nmap; i++) {
+		const gg_value *v = replaced(m, i);
+		if (v && gg_dtype_class((gg_dtype)v->dtype) == 'F' &&
+		    gg_dtype_bits((gg_dtype)v->dtype) > bits)
+			bits = gg_dtype_bits((gg_dtype)v->dtype);
+	}
+	return rule_rounding(e->dead, e->ndead, m->node + m->r->nleft, m->r->nnode - m->r->nleft, bits);
+}
+
 /* Everything that may be in the way. True: the replacement stands built beside the pattern. */
 static bool accept(matcher *k)
 {
@@ -674,6 +703,7 @@ static bool accept(matcher *k)
 	if (!why) {
 		why = build(e, m);
 		why = why ? why : ask(m, true);
+		why = why ? why : loses_order(e, m);
 		why = why ? why : check_results(m);
 		why = why ? why : loses_kernel(e, m);
 		if (why)
@@ -723,23 +753,6 @@ static void remove_dead(engine *e)
 	}
 }
 
-/* A node that the pattern keeps for other readers goes when there are none. */
-static void remove_unread(engine *e, const match *m)
-{
-	for (int i = 0; i < m->r->nleft; i++) {
-		gg_node *n = m->node[i];
-		bool read = n == e->resume || n->nfollow || gg_node_flags(n) & (GG_EFFECT | GG_RANDOM);
-		if (!m->r->node[i]->keep)
-			continue;
-		for (int k = 0; k < n->nout; k++)
-			read |= n->out[k] && n->out[k]->uses;
-		for (int k = 0; k < i; k++)
-			read |= m->node[k] == n;
-		if (!read)
-			gg_remove_node(n);
-	}
-}
-
 static void replace_results(const match *m, const char **name)
 {
 	for (int i = 0; i < m->r->nmap; i++) {
@@ -756,6 +769,35 @@ static void replace_results(const match *m, const char **name)
 	}
 }
 
+/* To the new nodes or, where there are none, to those that make the results. */
+static void hand_on_loc(const match *m, const gg_node *n)
+{
+	for (int i = m->r->nleft; i < m->r->nnode; i++)
+		gg_merge_loc(m->node[i], n);
+	for (int i = 0; i < m->r->nmap && m->r->nleft == m->r->nnode; i++)
+		if (result(m, i) && result(m, i)->producer)
+			gg_merge_loc(result(m, i)->producer, n);
+}
+
+/* A node that the pattern keeps for other readers goes when there are none. */
+static void remove_unread(engine *e, const match *m)
+{
+	for (int i = 0; i < m->r->nleft; i++) {
+		gg_node *n = m->node[i];
+		bool read = n == e->resume || n->nfollow || gg_node_flags(n) & (GG_EFFECT | GG_RANDOM);
+		if (!m->r->node[i]->keep)
+			continue;
+		for (int k = 0; k < n->nout; k++)
+			read |= n->out[k] && n->out[k]->uses;
+		for (int k = 0; k < i; k++)
+			read |= m->node[k] == n;
+		if (read)
+			continue;
+		hand_on_loc(m, n);
+		gg_remove_node(n);
+	}
+}
+
 static void commit(engine *e, match *m)
 {
 	const char *name[RULE_MAPS] = {0};
@@ -765,8 +807,7 @@ static void commit(engine *e, match *m)
 	for (int i = 0; i < e->ndead; i++) {
 		uint32_t k = lives_of(e->dead[i]);
 		lives = k > lives ? k : lives;
-		for (int j = m->r->nleft; j < m->r->nnode; j++)
-			gg_merge_loc(m->node[j], e->dead[i]);
+		hand_on_loc(m, e->dead[i]);
 	}
 	e->lives = lives + (made >= e->ndead);
 	for (int j = m->r->nleft; j < m->r->nnode; j++)
@@ -806,7 +847,8 @@ static bool try_rule(engine *e, rule *r, gg_node *n, refusals *list, matcher *k)
 	if (!rule_may_match(r, n))
 		return false;
 	if (rule_match(k, r, n)) {
-		const gg_rule_stat about = rule_stat(r);
+		gg_rule_stat about = rule_stat(r);
+		about.rounding = rounding(e, &k->m);
 		if (!e->h->apply(e->h->ctx, n, &about)) {
 			unbuild(&k->m);
 			e->stop = true;

@@ -142,6 +142,10 @@ bool rule_may_match(const rule *r, const gg_node *n); /* false at once where an 
 /* A fixed value of one element. */
 bool rule_scalar(const gg_value *v, double *x);
 
+/* rule_round.c: what changes about rounding from old nodes to new ones whose results have floats of so many
+ * bits at most; NULL: nothing. */
+const char *rule_rounding(gg_node *const *old, int nold, gg_node *const *now, int nnow, int result);
+
 /* rule_expr.c */
 typedef struct rule_result {
 	bool known;

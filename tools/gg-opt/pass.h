@@ -20,7 +20,8 @@ typedef struct gg_refusal {
 /* Rewrites [from,to) of a run, all by one rule. */
 typedef struct gg_made {
 	const char *rule;
-	bool moves; /* which only moves and casts */
+	bool moves;           /* which only moves and casts */
+	const char *rounding; /* what it changes about rounding, or NULL */
 	size_t from, to;
 } gg_made;
 

@@ -11,10 +11,12 @@ static bool apply(void *ctx, const gg_node *n, const gg_rule_stat *rule)
 	size_t at = p->applied - p->before;
 	if (!gg_apply(p, n))
 		return false;
-	if (last && last->to == at && last->rule == rule->name && last->moves == rule->moves)
+	if (last && last->to == at && last->rule == rule->name && last->moves == rule->moves &&
+	    last->rounding == rule->rounding)
 		last->to++;
 	else
-		GG_PUSH(p->made, p->nmade, p->cap_made, ((gg_made){rule->name, rule->moves, at, at + 1}));
+		GG_PUSH(p->made, p->nmade, p->cap_made,
+		        ((gg_made){rule->name, rule->moves, rule->rounding, at, at + 1}));
 	return true;
 }
 static void refused(void *ctx, const gg_node *n, const char *why) { gg_refused(ctx, n, why); }

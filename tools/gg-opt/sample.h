@@ -10,7 +10,7 @@ extern const char *const sample_kind_name[SAMPLE_KINDS];
 typedef struct sample {
 	sample_kind kind;
 	uint64_t seed;
-	int turn; /* special: an input that is tame in one turn is wild in the next */
+	int turn;  /* special: an input that is tame in one turn is wild in the next */
 	int world; /* ranks, each with inputs of its own; 0: one, without collectives */
 	int steps;
 	size_t nin;

@@ -332,10 +332,23 @@ static void put_rule(gg_buf *b, const step *s, int64_t number)
 	}
 }
 
-/* The first rewrite after which the graphs differ: number and nodes; no text where it cannot be told. */
-static void put_rewrite(gg_buf *b, const verify *v, const stretch *a, gg_model *m)
+/* ", rule 'Neg(Neg(x))', rewrite 3: 'a' (Neg), 'b' (Neg) => nothing" */
+static void put_number(gg_buf *b, const verify *v, step *s, gg_model *m, int64_t number)
 {
 	replay at;
+	gg_model *one = steps_replay(s, 1, &v->before, m, number - 1, &at);
+	gg_model *two = steps_replay(s, 1, &v->before, m, number, &at);
+	put_rule(b, s, number);
+	gg_buf_printf(b, ", rewrite %lld", (long long)number);
+	if (one && two)
+		put_rewritten(b, one, two, NAMED);
+	gg_model_free(one);
+	gg_model_free(two);
+}
+
+/* The first rewrite after which the graphs differ; no text where it cannot be told. */
+static void put_rewrite(gg_buf *b, const verify *v, const stretch *a, gg_model *m)
+{
 	int64_t good = a->from, bad = a->to;
 	if (bad <= good || good_up_to(v, a, m, bad))
 		return;
@@ -343,14 +356,7 @@ static void put_rewrite(gg_buf *b, const verify *v, const stretch *a, gg_model *
 		int64_t mid = good + (bad - good) / 2;
 		*(good_up_to(v, a, m, mid) ? &good : &bad) = mid;
 	}
-	gg_model *one = steps_replay(a->s, 1, &v->before, m, good, &at);
-	gg_model *two = steps_replay(a->s, 1, &v->before, m, bad, &at);
-	put_rule(b, a->s, bad);
-	gg_buf_printf(b, ", rewrite %lld", (long long)bad);
-	if (one && two)
-		put_rewritten(b, one, two, NAMED);
-	gg_model_free(one);
-	gg_model_free(two);
+	put_number(b, v, a->s, m, bad);
 }
 
 /* The graph in `bytes`, after the stretch, against the one before it. */
@@ -432,6 +438,21 @@ static bool hold_moves(const verify *v, gg_diag *d, step *s, size_t trial, gg_mo
 	return good;
 }
 
+/* What no number shows: a rule that rounds where the graph does not, or no longer where it does. */
+static bool hold_rounding(const verify *v, gg_diag *d, step *s, gg_model *m)
+{
+	const gg_made *k = s->run.made;
+	while (k < s->run.made + s->run.nmade && !k->rounding)
+		k++;
+	if (k == s->run.made + s->run.nmade)
+		return true;
+	gg_buf b = {0};
+	put_number(&b, v, s, m, (int64_t)k->from + 1);
+	gg_error(d, GG_DIFFERENT, "pass '%s'%s: %s", s->pass->name, b.p, k->rounding);
+	gg_buf_fini(&b);
+	return false;
+}
+
 bool verify_pass(verify *v, gg_diag *d, step *s, gg_model *m)
 {
 	gg_buf now = {0};
@@ -448,6 +469,7 @@ bool verify_pass(verify *v, gg_diag *d, step *s, gg_model *m)
 		outcome_fini(&t->want);
 		t->want = got;
 	}
+	good = good && hold_rounding(v, d, s, m);
 	gg_buf_fini(&v->before);
 	v->before = now;
 	return good;

@@ -44,6 +44,8 @@ static bool to_input(gg_pass_run *p, gg_node *n, gg_value *x)
 	}
 	if (!gg_apply(p, n))
 		return false;
+	if (x->producer)
+		gg_merge_loc(x->producer, n);
 	gg_replace_value(n->out[0], x);
 	gg_remove_node(n);
 	return true;

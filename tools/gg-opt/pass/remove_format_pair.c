@@ -37,6 +37,8 @@ static bool run(gg_pass_run *p, gg_graph *g)
 		if (!gg_apply(p, n))
 			return true;
 		gg_node *inner = n->in[0].value->producer;
+		if (x->producer)
+			gg_merge_loc(x->producer, n);
 		gg_replace_value(y, x);
 		gg_remove_node(n);
 		if (!inner->out[0]->nuses)

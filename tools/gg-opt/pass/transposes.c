@@ -57,6 +57,8 @@ static void simplify(gg_pass_run *p, gg_graph *g)
 		}
 		if (!gg_apply(p, n))
 			return;
+		if (x->producer)
+			gg_merge_loc(x->producer, n);
 		gg_replace_value(n->out[0], x);
 		gg_remove_node(n);
 	}
