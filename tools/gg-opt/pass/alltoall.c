@@ -10,9 +10,7 @@ static const char *why_not(const gg_node *n)
 		return "the size of its group is not known: it has no rank_size";
 	if (size > GG_MAX_PARTS)
 		return "the group is too large";
-	if (size != gg_get_int(n, "split_count"))
-		return "split_count is not the size of the group";
-	return 0;
+	return 0; /* that split_count is the size of a known group, the op's rule sees to */
 }
 
 static gg_node *add(gg_pass_run *p, gg_node *before, const char *op, int nin, gg_value *const *in, int nout,
@@ -77,7 +75,8 @@ const gg_pass gg_pass_alltoall = {
     .explain = "AllToAll(x){split_count=N, split_dim=s, concat_dim=c, group}\n"
                "=> Concat(AllToAllv(Split(x){axis=s, num_outputs=N}){send_rank_ids=recv_rank_ids=[0 .. N-1], "
                "group}){axis=c}\n"
-               "Ids count within the group. Refused where the size of the group is not known or is not N, or "
+               "Ids count within the group. Refused where the size of the group is not known (another than N "
+               "is an error), or "
                "the\nrank of x is not known.",
     .ops = "AllToAll",
     .pipeline = "optimize:40",

@@ -123,8 +123,6 @@ static const char *why_not(const gg_pass_run *p, const found *f)
 		if (all[i]->shape.rank != 4 || all[i]->shape.dim[0] != f->q->shape.dim[0] ||
 		    all[i]->shape.dim[1] != f->q->shape.dim[1] || all[i]->dtype != f->q->dtype)
 			return "queries, keys and values are not of one batch and number of heads";
-	if (f->mask && f->mask->dtype != f->q->dtype && f->mask->dtype != GG_BOOL)
-		return "the mask has another dtype";
 	if (f->mask && f->mask->shape.rank > 0 && f->mask->shape.rank <= 4) {
 		gg_dim last = f->mask->shape.dim[f->mask->shape.rank - 1];
 		if (last != 1 && last != f->k->shape.dim[3])

@@ -16,7 +16,6 @@ const gg_pass gg_pass_attention_heads = {
         " *m) as a){perm=[0, 2, 1, 3]}, _) as y"
         " => Attention(q, k, v, *m){a.*, q_num_heads=(dim(hq, 2)), kv_num_heads=(dim(hk, 2))} as f; y => f"
         " where rank(q) == 3 and rank(k) == 3 and rank(v) == 3 and rank(y) == 3"
-        " and rank(hq) == 4 and rank(hk) == 4 and rank(hv) == 4"
         " and dim(q, 0) == dim(hq, 0) and dim(q, 1) == dim(hq, 1) and dim(k, 0) == dim(hk, 0)"
         " and dim(k, 1) == dim(hk, 1) and dim(v, 0) == dim(hv, 0) and dim(v, 1) == dim(hv, 1)"
         " and dim(y, 0) == dim(q, 0) and dim(y, 1) == dim(q, 1) and dim(hk, 2) == dim(hv, 2)",

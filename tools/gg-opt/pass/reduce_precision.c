@@ -95,7 +95,7 @@ static const char *why_not(const gg_node *n, int slot)
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && together(letter_out(n, i), letter) && !makes_no_numbers(n))
 			return "its results may lie outside int32";
-	return n->ncap ? "it has bodies" : 0;
+	return 0; /* a node with bodies has no slots that are typed alike, so none is wanted */
 }
 
 static gg_node *cast(gg_pass_run *p, gg_node *by, gg_node *before, gg_value *v, gg_dtype to)
