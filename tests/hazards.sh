@@ -16,6 +16,7 @@ table() {
 	 3 adam_weight_decay_tensor
 	 4 hazard_4_second_reader                         a reader of BatchNormalization gets what Relu made
 	 4 bn_relu_second_reader
+	 4 bn_relu_index
 	 5 hazard_5_z_depends_on_bn                       what is added to BatchNormalization depends on it,
 	 5 hazard_5_broadcast_z                           is broadcast,
 	 5 hazard_5_index_not_0                           or is added to a statistic
