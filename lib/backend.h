@@ -8,7 +8,7 @@
 
 #include "op.h"
 
-#define GG_BACKEND_ABI 5
+#define GG_BACKEND_ABI 6
 
 /* One node, or a run of nodes that one kernel covers, prepared for one set of shapes. */
 typedef struct gg_call {
@@ -53,6 +53,7 @@ typedef struct gg_room {
  * queue, in[] and out[] and scratch lie in that memory, and what a kernel did not ask for at
  * prepare it may not make at run: the queue is recorded once and replayed. */
 typedef struct gg_device {
+	bool (*start)(gg_diag *d); /* before anything else here, when a plan's things have been given */
 	void *(*alloc)(gg_diag *d, size_t bytes, const char *what); /* 256-aligned; NULL: reported */
 	void (*release)(void *p);
 	bool (*upload)(gg_diag *d, void *to, const void *host, size_t bytes); /* host may change afterwards */
@@ -103,7 +104,8 @@ typedef struct gg_backend {
 	uint32_t abi;
 	uint32_t size; /* of this struct */
 	const char *name;
-	bool (*open)(gg_diag *d, int threads); /* once, before anything else */
+	/* Once, before anything else: what is there is known then, and no time was spent on more. */
+	bool (*open)(gg_diag *d, int threads);
 	const char *(*version)(void);
 	const gg_kernel *const *kernels;
 	int nkernels;

@@ -622,7 +622,7 @@ static bool load_backend(gg_exec *x)
 	for (const gg_extra *e = x->m->blobs; e && x->backend->offline; e = e->next)
 		if (!strcmp(e->key, "blob"))
 			give_blob(x->d, x->backend, e);
-	return true;
+	return !x->device || x->device->start(x->d);
 }
 
 gg_exec *gg_exec_new(gg_diag *d, gg_model *m, const gg_exec_options *o)

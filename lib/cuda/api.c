@@ -66,6 +66,37 @@ bool cuda_open_rtc(gg_diag *d) { return rtc.nvrtcVersion || fill(d, "libnvrtc.so
 bool cuda_open_lt(gg_diag *d) { return lt.cublasLtCreate || fill(d, "libcublasLt.so.13", lt_list, &lt); }
 bool cuda_open_dnn(gg_diag *d) { return dnn.cudnnCreate || fill(d, "libcudnn.so.9", dnn_list, &dnn); }
 
+int cuda_expected;
+
+/* Those of cuDNN lie beside it, and are loaded by it one after the other when they are first needed. */
+static void load_parts(void)
+{
+	static const char *const part[] = {
+	    "graph", "engines_runtime_compiled", "engines_precompiled", "heuristic", "ops", "cnn"};
+	gg_arena a = {0};
+	const char *slash;
+	Dl_info at;
+	void *f;
+
+	memcpy(&f, &dnn.cudnnCreate, sizeof f);
+	if (f && dladdr(f, &at) && (slash = strrchr(at.dli_fname, '/')))
+		for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+			dlopen(gg_printf(&a, "%.*s/libcudnn_%s.so.9", (int)(slash - at.dli_fname),
+			                 at.dli_fname, part[i]),
+			       RTLD_NOW | RTLD_LOCAL);
+	gg_arena_fini(&a);
+}
+
+/* What cannot be loaded is said by who needs it. */
+void *cuda_load_expected(void *unused)
+{
+	if (cuda_expected & CUDA_EXPECT_DNN)
+		load_parts();
+	if (cuda_expected & CUDA_EXPECT_LT)
+		open_any("libcublasLt.so.13");
+	return NULL;
+}
+
 void cuda_stub(void *f)
 {
 	const struct {

@@ -59,6 +59,10 @@ bool cuda_open_driver(gg_diag *d);
 bool cuda_open_rtc(gg_diag *d);
 bool cuda_open_lt(gg_diag *d);
 bool cuda_open_dnn(gg_diag *d);
+/* What a plan will want: loaded by a thread while the device is opened, as it takes a tenth of a second. */
+enum { CUDA_EXPECT_DNN = 1, CUDA_EXPECT_LT = 2 };
+extern int cuda_expected;
+void *cuda_load_expected(void *unused);
 /* Every function of the driver and of cuBLASLt is this one. */
 void cuda_stub(void *f);
 /* What a call gave: 0 is good. False: reported; `what` is what was tried. */

@@ -13,15 +13,19 @@ static gg_built *made;
 static size_t nmade, cap_made;
 static gg_arena kept;
 
+static void expect(const char *key)
+{
+	if (!strncmp(key, "matmul ", 7))
+		cuda_expected |= CUDA_EXPECT_LT;
+	dnn_expect(key);
+}
+
 bool cuda_give(gg_diag *d, const char *kind, const char *name, const void *bytes, size_t n)
 {
 	gg_built *g;
 
-	if (!strcmp(kind, "choices")) {
-		bool good = cuda_take_choices(d, bytes, n, dnn_expect);
-		dnn_start();
-		return good;
-	}
+	if (!strcmp(kind, "choices"))
+		return cuda_take_choices(d, bytes, n, expect);
 	if (!strcmp(kind, "libraries"))
 		return cuda_take_libraries(d, bytes, n);
 	dnn_settle();

@@ -7,6 +7,7 @@
 CUstream cuda_stream;
 CUcontext cuda_context;
 int cuda_sm, cuda_processors;
+static CUdevice device;
 
 /* Two pinned pieces take turns: one is filled while the other is on its way. One core fills them slower than
  * the bus takes them, so that much data goes in several lanes. */
@@ -46,6 +47,8 @@ static bool open_lanes(gg_diag *d)
 {
 	void *p = NULL;
 
+	if (lanes[LANES - 1].sent[1])
+		return true;
 	if (!cuda_ok(d, cu.cuMemAllocHost(&p, (size_t)2 * LANES * PIECE), "cannot pin memory of the host"))
 		return false;
 	for (int i = 0; i < 2 * LANES; i++) {
@@ -58,26 +61,46 @@ static bool open_lanes(gg_diag *d)
 	return true;
 }
 
+/* What the device is; it is opened by `start`, while libraries are being loaded. */
 bool cuda_open_device(gg_diag *d)
 {
-	CUdevice dev;
 	double start = gg_clock();
 
 	if (!cuda_open_driver(d) || !cuda_ok(d, cu.cuInit(0), "cannot start the driver") ||
-	    !cuda_ok(d, cu.cuDeviceGet(&dev, 0), "there is no device") ||
-	    !cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&cuda_context, dev), "cannot open the device") ||
+	    !cuda_ok(d, cu.cuDeviceGet(&device, 0), "there is no device"))
+		return false;
+	cu.cuDeviceGetName(name, sizeof name, device);
+	cuda_sm = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+	          attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	cuda_processors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	gg_verbose(d, "driver started in %.1f ms", 1e3 * (gg_clock() - start));
+	return true;
+}
+
+static bool open_context(gg_diag *d)
+{
+	double start = gg_clock();
+
+	if (!cuda_ok(d, cu.cuDevicePrimaryCtxRetain(&cuda_context, device), "cannot open the device") ||
 	    !cuda_ok(d, cu.cuCtxSetCurrent(cuda_context), "cannot open the device") ||
 	    !cuda_ok(d, cu.cuStreamCreate(&cuda_stream, CU_STREAM_NON_BLOCKING), "cannot make a stream"))
-		return false;
-	cu.cuDeviceGetName(name, sizeof name, dev);
-	cuda_sm = attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
-	          attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-	cuda_processors = attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-	if (!open_lanes(d))
 		return false;
 	usage.context = in_use();
 	gg_verbose(d, "device opened in %.1f ms", 1e3 * (gg_clock() - start));
 	return true;
+}
+
+static bool start(gg_diag *d)
+{
+	pthread_t loader;
+	bool loading = !cuda_is_offline && !pthread_create(&loader, NULL, cuda_load_expected, NULL);
+	bool good = cuda_is_offline || cuda_stream || open_context(d);
+
+	if (good && !cuda_is_offline)
+		dnn_start();
+	if (loading)
+		pthread_join(loader, NULL);
+	return good;
 }
 
 const char *cuda_version(void)
@@ -286,6 +309,8 @@ static bool upload(gg_diag *d, void *to, const void *host, size_t bytes)
 
 	if (cuda_is_offline)
 		return true;
+	if (!open_lanes(d))
+		return false;
 	for (int i = 0; i < n; i++) {
 		size_t at = share * (size_t)i, left = bytes > at ? bytes - at : 0;
 		c[i] = (cargo){.d = {.silent = true},
@@ -462,6 +487,7 @@ static bool marked(gg_diag *d, size_t n, double *seconds)
 static int arch(void) { return cuda_sm; }
 
 const gg_device cuda_device = {
+    .start = start,
     .alloc = alloc,
     .release = release,
     .upload = upload,

@@ -52,20 +52,27 @@ typedef struct build {
 	bool failed;
 } build;
 
+static double opened; /* seconds that it took, until they are told */
+
+/* By any thread. */
 static bool open_handle(gg_diag *d)
 {
-	cudnnStatus_t s;
+	static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 	double start = gg_clock();
+	cudnnHandle_t h = NULL;
+	cudnnStatus_t s = CUDNN_STATUS_SUCCESS;
 
 	if (!cuda_open_dnn(d))
 		return false;
-	s = dnn.cudnnCreate(&handle);
-	s = s ? s : dnn.cudnnSetStream(handle, (cudaStream_t)cuda_stream);
-	gg_verbose(d, "cuDNN opened in %.1f ms", 1e3 * (gg_clock() - start));
-	if (!s)
-		return true;
-	handle = NULL;
-	return gg_error(d, GG_MACHINE, "cuDNN: cannot start: %s", dnn.cudnnGetErrorString(s));
+	pthread_mutex_lock(&opening);
+	if (!handle) {
+		s = dnn.cudnnCreate(&h);
+		s = s ? s : dnn.cudnnSetStream(h, (cudaStream_t)cuda_stream);
+		handle = s ? NULL : h;
+		opened = gg_clock() - start;
+	}
+	pthread_mutex_unlock(&opening);
+	return !s || gg_error(d, GG_MACHINE, "cuDNN: cannot start: %s", dnn.cudnnGetErrorString(s));
 }
 
 void dnn_use_stream(void)
@@ -174,10 +181,7 @@ static bool open_description(gg_diag *d)
 	return device;
 }
 
-static bool open_library(gg_diag *d)
-{
-	return cuda_is_offline ? open_description(d) : handle || open_handle(d);
-}
+static bool open_library(gg_diag *d) { return cuda_is_offline ? open_description(d) : open_handle(d); }
 
 static cudnnDataType_t data_type(gg_dtype t)
 {
@@ -814,7 +818,11 @@ static void make_locked(dnn_plan *p)
 
 static void *make_expected(void *arg)
 {
+	gg_diag silent = {.silent = true};
+
 	cu.cuCtxSetCurrent(cuda_context);
+	if (!open_library(&silent))
+		return NULL;
 	pthread_mutex_lock(&lock);
 	for (dnn_plan *p = plans; p && !stop; p = p->next)
 		if (p->state == OPEN && !p->wait)
@@ -828,7 +836,8 @@ void dnn_expect(const char *key)
 	gg_diag silent = {.silent = true};
 	dnn_spec of;
 
-	if (!cuda_is_offline && dnn_read(key, &of) && open_library(&silent)) {
+	if (!cuda_is_offline && dnn_read(key, &of) && cuda_open_dnn(&silent)) {
+		cuda_expected |= CUDA_EXPECT_DNN;
 		dnn_plan *p = add_plan(&of);
 		p->wait = !p->choice && cuda_tune() > 1; /* nothing else runs while it is measured */
 	}
@@ -838,7 +847,9 @@ void dnn_start(void)
 {
 	int n = gg_threads() < MAX_THREADS ? gg_threads() : MAX_THREADS;
 
+	pthread_mutex_lock(&lock);
 	stop = false;
+	pthread_mutex_unlock(&lock);
 	for (const dnn_plan *p = plans; p && nthread < n; p = p->next)
 		if (!pthread_create(&thread[nthread], NULL, make_expected, NULL))
 			nthread++;
@@ -857,6 +868,9 @@ void dnn_settle(void)
 
 static void tell(gg_diag *d, dnn_plan *p, double start)
 {
+	if (opened > 0)
+		gg_verbose(d, "cuDNN opened in %.1f ms", 1e3 * opened);
+	opened = 0;
 	if (p->told)
 		return;
 	p->told = true;
