@@ -136,11 +136,14 @@ $(B)/lib/gg-cuda.so: $(CUDAOBJ)
 
 # A stand-in for CUDA's libraries whose device is the host (tests/fake.sh).
 FAKE    := $(if $(HASCUDA),$(B)/tests/fake/libcuda.so.1 $(B)/tests/device)
-$(B)/tests/fake/libcuda.so.1: tests/cuda/fake.c
+# In one folder without cuDNN, in another one with it.
+$(B)/tests/fake/libcuda.so.1: tests/cuda/fake.c tests/cuda/fake_dnn.c
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(addprefix -I,$(sort $(CUDAINC))) -shared -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(addprefix -I,$(sort $(CUDAINC))) -shared -o $@ $(filter %.c,$^)
 	$(Q)for l in libnvrtc.so.13 libcublasLt.so.13; do ln -sf libcuda.so.1 $(@D)/$$l; done
+	$(Q)mkdir -p $(@D)/dnn && for l in libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9; do \
+	  ln -sf ../libcuda.so.1 $(@D)/dnn/$$l; done
 
 $(B)/tests/%: tests/unit/%.c $(B)/lib/libgg.a
 	@mkdir -p $(@D)

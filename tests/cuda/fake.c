@@ -1,6 +1,6 @@
 /* A device that is the host, for tests where there is none: the calls of the driver, NVRTC and
  * cuBLASLt that gg-cuda.so makes. Generated kernels are compiled by c++ and run one block after
- * the other, with one thread a block; a product is three loops. cuDNN there is none. It shows that sizes,
+ * the other, with one thread a block; a product is three loops. cuDNN is fake_dnn.c. It shows that sizes,
  * strides, dtypes and plans are right, and nothing of speed or of races. Every handle is the address of a
  * struct here.
  *
@@ -112,6 +112,13 @@ static CUresult submit(launch l, CUstream s)
 	else
 		l.f(l.at, l.grid);
 	return CUDA_SUCCESS;
+}
+
+/* For fake_dnn.c. */
+CUresult fake_submit(void (*f)(void **, unsigned), void *arg, CUstream s);
+CUresult fake_submit(void (*f)(void **, unsigned), void *arg, CUstream s)
+{
+	return submit((launch){.f = f, .arg = {arg}}, s);
 }
 
 CUresult cuInit(unsigned f) { return fate(); }
