@@ -49,7 +49,7 @@ check $? 'and they come from there'
 for f in "$tmp"/cache/*.engine; do echo x >>"$f"; done
 run 'damaged ones are made again' 8
 # Kernels of cases with what cuDNN does.
-for c in 'conv residual relu' 'conv bias, uneven'; do
+for c in 'conv residual relu' 'conv bias, uneven' 'conv plus itself' 'conv times its relu' 'matmul times its sum'; do
 	"$build/tests/device" "$c" >"$tmp/log" 2>&1 && grep -q '^ok' "$tmp/log"
 	check $? "$c"
 done

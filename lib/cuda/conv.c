@@ -130,8 +130,8 @@ static bool absorb_norm(gg_call *c, conv *k, dnn_conv *o)
 	const gg_node *n = c->ncover > 1 ? c->cover[1] : NULL;
 	int slot[4], bias = cuda_slot(c, c->node, 2);
 	bool biased = bias >= 0 && c->in[bias].dtype;
-	if (!n || strncmp(n->op->name, "BatchNorm", 9) || strcmp(c->node->op->name, "Conv") ||
-	    o->dtype == GG_F64 || (biased && !c->in_const[bias]))
+	if (!n || !gg_one_use(c->node->out[0]) || strncmp(n->op->name, "BatchNorm", 9) ||
+	    strcmp(c->node->op->name, "Conv") || o->dtype == GG_F64 || (biased && !c->in_const[bias]))
 		return true;
 	for (int i = 0; i < 4; i++)
 		if ((slot[i] = cuda_slot(c, n, i + 1)) < 0 || !c->in_const[slot[i]])
@@ -210,6 +210,8 @@ static int absorb(gg_call *c, conv *k, dnn_conv *o, cuda_head *h, bool open)
 	for (; open && !o->relu && j < c->ncover; j++) {
 		const gg_node *m = c->cover[j];
 		bool first = gg_in(m, 0) == c->cover[j - 1]->out[0];
+		if (!gg_one_use(c->cover[j - 1]->out[0])) /* the chain wants it, too */
+			break;
 		if (!strcmp(m->op->name, "Relu")) {
 			o->relu = true;
 			continue;

@@ -170,6 +170,8 @@ static int absorb(const gg_call *c, product *p, int64_t cols, int *end, cuda_hea
 	for (; j < c->ncover && !*end; j++) {
 		const gg_value *v = c->cover[j - 1]->out[0];
 		const char *activation = activation_of(c->cover[j]);
+		if (!gg_one_use(v)) /* the chain wants it, too */
+			break;
 		if (end_of(c, activation))
 			*end = end_of(c, activation);
 		else if (!strcmp(activation, "Gelu") && p->term < 0) {
