@@ -29,6 +29,19 @@ const gg_op *gg_op_find(const char *name)
 	return gg_map_gets(&map, name);
 }
 
+int gg_op_row(const gg_op *op, const gg_op **ops, const void *rows, size_t n, size_t size)
+{
+	for (size_t i = 0; !ops[n - 1] && i < n; i++) {
+		const char *name = *(const char *const *)((const char *)rows + i * size);
+		if (!(ops[i] = gg_op_find(name)))
+			gg_bug("a table names an op '%s'", name);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (ops[i] == op)
+			return (int)i;
+	return -1;
+}
+
 uint32_t gg_node_flags(const gg_node *n)
 {
 	uint32_t flags = n->op->flags;

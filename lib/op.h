@@ -99,9 +99,12 @@ struct gg_op {
 uint32_t gg_node_flags(const gg_node *n);
 /* Its results are elements of its inputs, at most cast. */
 bool gg_op_moves(const gg_op *op);
-const gg_op *gg_op_find(const char *name);   /* NULL when unknown. name as "Op"; domains do not clash */
-const gg_op *const *gg_op_list(size_t *n);   /* all, by name */
-const char *gg_op_nearest(const char *name); /* for "did you mean" */
+const gg_op *gg_op_find(const char *name); /* NULL when unknown. name as "Op"; domains do not clash */
+const gg_op *const *gg_op_list(size_t *n); /* all, by name */
+/* The row that starts with op's name, of a table of n rows of `size` bytes; -1: none. ops[n], static, keeps
+ * what the names stand for. */
+int gg_op_row(const gg_op *op, const gg_op **ops, const void *rows, size_t n, size_t size);
+const char *gg_op_nearest(const char *name);        /* for "did you mean" */
 int gg_word_distance(const char *a, const char *b); /* edits that turn a into b, ignoring case */
 int gg_word_near(const char *word); /* the most of them at which another may be what was meant */
 const gg_attr_spec *gg_op_attr(const gg_op *op, const char *name);

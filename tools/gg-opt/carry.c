@@ -48,10 +48,10 @@ static kind kind_of(const gg_node *n)
 	};
 	if (n->op->flags & GG_POINTWISE)
 		return n->op->flags & (GG_RANDOM | GG_EFFECT) ? NONE : POINTWISE;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		if (!strcmp(rows[i].op, n->op->name))
-			return rows[i].kind;
-	return NONE;
+	enum { N = sizeof rows / sizeof *rows };
+	static const gg_op *ops[N];
+	int i = gg_op_row(n->op, ops, rows, N, sizeof *rows);
+	return i >= 0 ? rows[i].kind : NONE;
 }
 
 /* Parameters of a graph that has states may change from step to step. */

@@ -66,10 +66,10 @@ static const struct weight {
 
 double gg_weight(const gg_node *n)
 {
-	for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-		if (is_op(n, weights[i].op))
-			return weights[i].cost;
-	return is_view(n) ? 0 : 1;
+	enum { N = sizeof weights / sizeof *weights };
+	static const gg_op *ops[N];
+	int i = gg_op_row(n->op, ops, weights, N, sizeof *weights);
+	return i >= 0 ? weights[i].cost : is_view(n) ? 0 : 1;
 }
 
 typedef struct symbols {

@@ -122,10 +122,10 @@ static const struct row {
 
 static const struct row *row_of(const gg_node *n)
 {
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		if (!strcmp(rows[i].op, n->op->name))
-			return n->in[0].value && n->out[0] ? &rows[i] : 0;
-	return 0;
+	enum { N = sizeof rows / sizeof *rows };
+	static const gg_op *ops[N];
+	int i = gg_op_row(n->op, ops, rows, N, sizeof *rows);
+	return i >= 0 && n->in[0].value && n->out[0] ? &rows[i] : 0;
 }
 
 static bool is_identity(const gg_node *n)
