@@ -185,13 +185,14 @@ static int64_t length(const walk *k, int64_t batch)
 	return gg_has(k->e, GG_RECUR_LENS) ? gg_get_i64(&k->e->in[GG_RECUR_LENS], batch) : k->seq;
 }
 
-static bool check_lengths(const walk *k)
+bool gg_recur_lengths(gg_eval *e, int64_t steps)
 {
-	for (int64_t b = 0; b < k->batch; b++) {
-		int64_t n = length(k, b);
-		if (n < 0 || n > k->seq)
-			return gg_fail(k->e, "sequence_lens has %lld, the input has %lld steps", (long long)n,
-			               (long long)k->seq);
+	int64_t entries = gg_has(e, GG_RECUR_LENS) ? gg_count(&e->in[GG_RECUR_LENS]) : 0;
+	for (int64_t b = 0; b < entries; b++) {
+		int64_t n = gg_get_i64(&e->in[GG_RECUR_LENS], b);
+		if (n < 0 || n > steps)
+			return gg_fail(e, "sequence_lens has %lld, the input has %lld steps", (long long)n,
+			               (long long)steps);
 	}
 	return true;
 }
@@ -280,7 +281,7 @@ bool gg_eval_recur(gg_eval *e, const gg_recur_op *op)
 	k.batch_first = gg_get_int(e->n, "layout");
 	k.seq = x->dim[k.batch_first];
 	k.batch = x->dim[!k.batch_first];
-	if (!check_lengths(&k))
+	if (!gg_recur_lengths(e, k.seq))
 		return false;
 	gg_recur_activations(e->n, op, (int)k.dirs * op->funcs, act);
 	k.x = gg_doubles(&e->in[GG_RECUR_X]);

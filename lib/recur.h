@@ -38,8 +38,12 @@ typedef struct gg_recur_op {
 	void (*step)(gg_cell *k);
 } gg_recur_op;
 
+extern const gg_recur_op gg_recur_rnn, gg_recur_gru, gg_recur_lstm;
+
 bool gg_infer_recur(gg_infer *f, const gg_recur_op *op);
 bool gg_eval_recur(gg_eval *e, const gg_recur_op *op);
+/* No entry of sequence_lens, where there are any, is outside of the input's steps. */
+bool gg_recur_lengths(gg_eval *e, int64_t steps);
 /* The first `count` activations, with what attributes say of them. */
 void gg_recur_activations(const gg_node *n, const gg_recur_op *op, int count, gg_squash *out);
 double gg_dot(const double *a, const double *b, int64_t n);

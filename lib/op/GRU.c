@@ -22,10 +22,10 @@ static void step(gg_cell *k)
 	memcpy(k->h, k->next, (size_t)n * sizeof *k->h);
 }
 
-static const gg_recur_op recur = {
+const gg_recur_op gg_recur_gru = {
     .gates = 3, .funcs = 2, .defaults = {"Sigmoid", "Tanh"}, .flag = "linear_before_reset", .step = step};
-static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
-static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
+static bool infer(gg_infer *f) { return gg_infer_recur(f, &gg_recur_gru); }
+static bool eval(gg_eval *e) { return gg_eval_recur(e, &gg_recur_gru); }
 
 static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 {
@@ -41,7 +41,7 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	*h = OP("Add", now, OP("Mul", z, OP("Sub", *h, now)));
 }
 
-GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
+GG_GRAD(grad) { recur_grad(t, n, &gg_recur_gru, parts); }
 
 const gg_op gg_op_GRU = {
     .name = "GRU",

@@ -22,14 +22,14 @@ static void step(gg_cell *k)
 	}
 }
 
-static const gg_recur_op recur = {.gates = 4,
-                                  .funcs = 3,
-                                  .defaults = {"Sigmoid", "Tanh", "Tanh"},
-                                  .flag = "input_forget",
-                                  .memory = true,
-                                  .step = step};
-static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
-static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
+const gg_recur_op gg_recur_lstm = {.gates = 4,
+                                   .funcs = 3,
+                                   .defaults = {"Sigmoid", "Tanh", "Tanh"},
+                                   .flag = "input_forget",
+                                   .memory = true,
+                                   .step = step};
+static bool infer(gg_infer *f) { return gg_infer_recur(f, &gg_recur_lstm); }
+static bool eval(gg_eval *e) { return gg_eval_recur(e, &gg_recur_lstm); }
 
 /* Gate g along the memory c. */
 static gg_value *gate(recur_parts *k, gg_value *all, int g, gg_value *c)
@@ -52,7 +52,7 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	*h = OP("Mul", gate(k, all, 1, *c), recur_squash(k, 2, *c));
 }
 
-GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
+GG_GRAD(grad) { recur_grad(t, n, &gg_recur_lstm, parts); }
 
 const gg_op gg_op_LSTM = {
     .name = "LSTM",

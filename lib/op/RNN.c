@@ -11,9 +11,9 @@ static void step(gg_cell *k)
 	memcpy(k->h, k->next, (size_t)k->hidden * sizeof *k->h);
 }
 
-static const gg_recur_op recur = {.gates = 1, .funcs = 1, .defaults = {"Tanh"}, .step = step};
-static bool infer(gg_infer *f) { return gg_infer_recur(f, &recur); }
-static bool eval(gg_eval *e) { return gg_eval_recur(e, &recur); }
+const gg_recur_op gg_recur_rnn = {.gates = 1, .funcs = 1, .defaults = {"Tanh"}, .step = step};
+static bool infer(gg_infer *f) { return gg_infer_recur(f, &gg_recur_rnn); }
+static bool eval(gg_eval *e) { return gg_eval_recur(e, &gg_recur_rnn); }
 
 static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 {
@@ -21,7 +21,7 @@ static void parts(recur_parts *k, gg_value *x, gg_value **h, gg_value **c)
 	*h = recur_act(k, 0, OP("Add", x, recur_plus(t, OP("MatMul", *h, k->r), k->rb)));
 }
 
-GG_GRAD(grad) { recur_grad(t, n, &recur, parts); }
+GG_GRAD(grad) { recur_grad(t, n, &gg_recur_rnn, parts); }
 
 const gg_op gg_op_RNN = {.name = "RNN",
                          .doc = "one-gate recurrent layer",
