@@ -2,7 +2,7 @@
 # The cuda backend without a device: its kernels compiled for the host by a stand-in for CUDA's
 # libraries (tests/cuda/fake.c). A few models and kernels; tests/cuda.sh is the real thing.
 . "$(dirname "$0")/lib/fake.sh"
-for m in half_conv; do
+for m in half_conv lstm_gru; do
 	n=$((n + 1))
 	if gg-parse "data/models/$m/model.onnx" | gg-opt | gg-run -q --target=cuda --test "data/models/$m" --steps=3 >"$tmp/log" 2>&1; then
 		echo "ok $n - $m"
@@ -12,7 +12,8 @@ for m in half_conv; do
 done
 for c in 'state and host' 'conv run' 'slices' 'one row' 'arg of' 'topk of ties' 'drawn' 'dropout' 'update' \
 	'index tuples' 'index of i64' 'place one hot' 'resize of a crop' 'attention and caches' 'attention in windows' \
-	'attention of shared keys' 'attention of no keys' 'deconv' 'logs of sums' 'pool and where'; do
+	'attention of shared keys' 'attention of no keys' 'deconv' 'logs of sums' 'pool and where' \
+	'recur steps' 'layout 1'; do
 	n=$((n + 1))
 	if "$build/tests/device" "$c" >"$tmp/log" 2>&1; then
 		echo "ok $n - $c"
@@ -43,6 +44,25 @@ printf '%s\n' 'graph "g"' 'const %k : i64[2,1] = [1, 7]' '%y = Identity(%k)' 'ou
 outside 'Gather(%x, %k)' '1 2'
 outside 'GatherND(%x, %k)' '1 2'
 outside 'ScatterND(%x, %k, %u)' '0 0 2'
+# Sequences longer than the input, likewise: refused, or as long as it is; and shorter than nothing.
+n=$((n + 1))
+cat >"$tmp/k.gg" <<-'X'
+	graph "g"
+	input %x : f32[2,2,1]
+	input %n : i32[2]
+	const %w : f32[1,1,1] = ones
+	%y = RNN(%x, %w, %w, _, %n) {activations=["Affine"]}
+	output %y
+X
+printf '%s\n' 'graph "g"' 'const %n : i32[2] = [9, -1]' '%y = Identity(%n)' 'output %y' | gg-run -q --output y="$tmp/n.npy"
+sed 's/input %n : i32\[2\]/const %n : i32[2] = [9, -1]/' "$tmp/k.gg" >"$tmp/c.gg"
+gg-run -q --target=cuda "$tmp/c.gg" 2>"$tmp/log"
+if [ $? = 3 ] && grep -q "node 'y' (RNN): sequence_lens has 9, the input has 2 steps$" "$tmp/log" &&
+	gg-run -q --target=cuda --fill=range --input n="$tmp/n.npy" "$tmp/k.gg" >"$tmp/log" 2>&1 && grep -q '\[0 0 2 0\]$' "$tmp/log"; then
+	echo "ok $n - sequences of other lengths"
+else
+	echo "not ok $n - sequences of other lengths" && sed 's/^/# /' "$tmp/log" && bad=1
+fi
 # Branches on streams of their own, replayed in another legal order each time.
 for streams in 1 2 4; do
 	n=$((n + 1))

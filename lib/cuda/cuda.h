@@ -117,6 +117,15 @@ bool cuda_chain_new(gg_call *c, const cuda_head *h, int from, cuda_chain **out);
 bool cuda_chain_run(const cuda_chain *k, gg_call *c);
 void cuda_chain_free(cuda_chain *k);
 
+/* ---- matmul.c ---------------------------------------------------------------------------------- */
+/* y [m, n] = a [m, k] times b [n, k] turned, as a part of another kernel's call. False: reported; it is to be
+ * freed all the same. */
+typedef struct cuda_product cuda_product;
+bool cuda_product_new(gg_call *c, bool tf32, gg_dtype t, int64_t m, int64_t n, int64_t k, cuda_product **out);
+size_t cuda_product_workspace(const cuda_product *p);
+bool cuda_product_run(cuda_product *p, void *a, void *b, void *y, void *workspace);
+void cuda_product_free(cuda_product *p);
+
 /* ---- move.c ------------------------------------------------------------------------------------ */
 /* out[i.to] = in[i.from] over dims, in elements of `size` bytes; offsets are added at run. */
 typedef struct cuda_copy {

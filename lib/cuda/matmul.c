@@ -1,4 +1,5 @@
-/* MatMul, MatMulBias and Gemm by cuBLASLt, with the pointwise nodes after them.
+/* MatMul, MatMulBias and Gemm by cuBLASLt, with the pointwise nodes after them; and products inside other
+ * kernels.
  *
  * A vector added to each row, a term of the result's shape and a Relu or Gelu become part of the product;
  * the rest of the run follows as one kernel over the output. cuBLASLt's matrices are
@@ -676,3 +677,66 @@ static bool prepare_tf32(gg_call *c) { return prepare(c, true); }
 
 const gg_kernel cuda_matmul = {"cuda_matmul", prepare_strict, run, release};
 const gg_kernel cuda_matmul_tf32 = {"cuda_matmul_tf32", prepare_tf32, run, release};
+
+/* ---- inside another kernel's call --------------------------------------------------------------- */
+
+struct cuda_product {
+	gg_model *m; /* of one node */
+	gg_call c;
+	const gg_node *node;
+	gg_tensor in[2], out;
+	gg_value *value[3];
+	uint8_t layout[2];
+	bool fixed[2];
+};
+
+bool cuda_product_new(gg_call *c, bool tf32, gg_dtype t, int64_t m, int64_t n, int64_t k, cuda_product **out)
+{
+	cuda_product *p = *out = gg_xcalloc(1, sizeof *p);
+	const char *name = gg_node_name(c->node);
+	gg_shape a = {2, {m, k}}, b = {2, {n, k}}, y = {2, {m, n}};
+	p->m = gg_model_new(name);
+	p->value[0] = gg_add_input(p->m->main, "a", t, &a);
+	p->value[1] = gg_add_input(p->m->main, "b", t, &b);
+	gg_node *node = gg_add_node(p->m->main, NULL, gg_op_find("Gemm"), 2, p->value, 1, &name);
+	gg_set_attr_int(node, "transB", 1);
+	p->value[2] = node->out[0];
+	p->node = node;
+	p->in[0] = (gg_tensor){t, a, NULL};
+	p->in[1] = (gg_tensor){t, b, NULL};
+	p->out = (gg_tensor){t, y, NULL};
+	p->c = (gg_call){.d = c->d,
+	                 .node = node,
+	                 .cover = &p->node,
+	                 .ncover = 1,
+	                 .nin = 2,
+	                 .nout = 1,
+	                 .in_value = p->value,
+	                 .out_value = p->value + 2,
+	                 .in = p->in,
+	                 .out = &p->out,
+	                 .in_layout = p->layout,
+	                 .out_layout = p->layout,
+	                 .in_const = p->fixed};
+	return prepare(&p->c, tf32);
+}
+
+size_t cuda_product_workspace(const cuda_product *p) { return p->c.workspace; }
+
+bool cuda_product_run(cuda_product *p, void *a, void *b, void *y, void *workspace)
+{
+	p->in[0].data = a;
+	p->in[1].data = b;
+	p->out.data = y;
+	p->c.scratch = workspace;
+	return run(&p->c);
+}
+
+void cuda_product_free(cuda_product *p)
+{
+	if (!p)
+		return;
+	release(&p->c);
+	gg_model_free(p->m);
+	free(p);
+}
